@@ -1,0 +1,25 @@
+"""`pointsman check`: whether a configuration can be used, and everything that is wrong with it."""
+
+from __future__ import annotations
+
+import argparse
+
+from app.commands.arguments import add_configuration, sources_of, tell
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    add_configuration(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Exit code 0 without errors, 1 with."""
+    from containers.assembly import check  # noqa: PLC0415 - only commands that build load all plugins
+
+    checked = check(sources_of(arguments))
+    warnings = checked.configuration.faults.warnings
+    tell(warnings)
+    plugins, profiles = len(checked.plan.plugins), len(checked.plan.profiles)
+    told = f", {len(warnings)} warning{'s' * (len(warnings) != 1)}" if warnings else ""
+    print(f"fine: {plugins} plugins, {profiles} profile{'s' * (profiles != 1)}{told}")  # noqa: T201
+    return 0

@@ -1,0 +1,70 @@
+"""`pointsman fleet`: simulated model servers, each on a port of its own."""
+
+from __future__ import annotations
+
+import argparse
+
+import uvloop
+
+from app.lifecycle import Lifecycle, Part
+from app.observability.logging import set_up_logging
+from app.simulation.engine import EngineOptions
+from app.simulation.server import ServerOptions, SimulatedServer
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    parser.add_argument("--count", type=int, default=3, help="how many servers (default: 3)")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
+    parser.add_argument("--port", type=int, default=18000, help="port of the first one; 0 takes free ones")
+    parser.add_argument("--name", default="sim", help="what their names begin with (default: sim)")
+    parser.add_argument("--model", default="demo", help="the model they serve (default: demo)")
+    parser.add_argument("--adapter", action="append", default=[], help="a LoRA adapter they serve; may be repeated")
+    parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same answers")
+    options = EngineOptions()
+    parser.add_argument("--max-num-seqs", type=int, default=options.max_num_seqs, help="requests in a batch")
+    parser.add_argument("--num-gpu-blocks", type=int, default=options.num_gpu_blocks, help="KV-cache blocks")
+    parser.add_argument(
+        "--prefill-rate", type=float, default=options.prefill_tokens_per_second, help="prompt tokens per second"
+    )
+    parser.add_argument(
+        "--decode-rate", type=float, default=options.decode_tokens_per_second, help="tokens per second and request"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serves until SIGTERM or SIGINT."""
+    set_up_logging(format="console", level="warning")
+    engine = EngineOptions(
+        max_num_seqs=arguments.max_num_seqs,
+        num_gpu_blocks=arguments.num_gpu_blocks,
+        prefill_tokens_per_second=arguments.prefill_rate,
+        decode_tokens_per_second=arguments.decode_rate,
+    )
+    servers = [
+        SimulatedServer(
+            ServerOptions(
+                name=f"{arguments.name}-{number}",
+                model=arguments.model,
+                adapters=tuple(arguments.adapter),
+                seed=arguments.seed,
+                host=arguments.host,
+                port=arguments.port + number if arguments.port else 0,
+                engine=engine,
+            )
+        )
+        for number in range(arguments.count)
+    ]
+    uvloop.run(_serve(servers))
+    return 0
+
+
+async def _serve(servers: list[SimulatedServer]) -> None:
+    parts = [Part(server.options.name, server.start, server.stop) for server in servers]
+    await Lifecycle(parts, drain_delay=0).run(ready=lambda: _say(servers))
+
+
+def _say(servers: list[SimulatedServer]) -> None:
+    for server in servers:
+        options = server.options
+        print(f"{options.name} serves {options.model} at http://{options.host}:{server.port}", flush=True)  # noqa: T201

@@ -1,0 +1,23 @@
+"""`pointsman show`: the effective configuration."""
+
+from __future__ import annotations
+
+import argparse
+
+from app.commands.arguments import add_configuration, sources_of, tell
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    add_configuration(parser)
+    parser.add_argument("--origins", action="store_true", help="say behind each value which layer set it")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints the effective configuration as YAML."""
+    from containers.assembly import check  # noqa: PLC0415 - only commands that build load all plugins
+
+    checked = check(sources_of(arguments))
+    tell(checked.configuration.faults.warnings)
+    print(checked.effective(origins=arguments.origins), end="")  # noqa: T201
+    return 0

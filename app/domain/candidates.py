@@ -1,0 +1,221 @@
+"""Candidates are columns: the endpoints a request may go to, with each metric as an array aligned with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.domain.endpoint import Endpoint
+from app.domain.facts import NO_FACTS, AnyFactKey, EndpointFactKey, Facts
+from app.domain.metrics import EndpointMetrics
+
+Column = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+NEUTRAL_KV_CACHE_USAGE = 0.5
+"""Assumed where no endpoint's usage is known."""
+
+
+class Roster:
+    """Endpoints in a fixed order. Shared by the snapshots that are taken as long as the list stays the same."""
+
+    __slots__ = ("endpoints", "names", "positions")
+
+    def __init__(self, endpoints: Iterable[Endpoint]) -> None:
+        self.endpoints = tuple(endpoints)
+        self.names = tuple([endpoint.name for endpoint in self.endpoints])
+        self.positions: Mapping[str, int] = {name: row for row, name in enumerate(self.names)}
+
+    def __len__(self) -> int:
+        return len(self.endpoints)
+
+
+class Snapshot:
+    """The pool at one moment. Immutable; its columns are shared by all requests that meet it.
+
+    `waiting`, `running` and `kv_cache_usage` are given with NaN where the value is not known, `read_at` in seconds
+    of the pool's clock. Nothing but `Candidates` should need these raw columns.
+    """
+
+    __slots__ = ("all_known", "known", "kv_cache_usage", "metrics", "read_at", "roster", "running", "waiting")
+
+    def __init__(
+        self,
+        roster: Roster,
+        *,
+        waiting: Column,
+        running: Column,
+        kv_cache_usage: Column,
+        read_at: Column,
+        metrics: tuple[EndpointMetrics | None, ...],
+    ) -> None:
+        self.roster = roster
+        self.waiting = _frozen(waiting)
+        self.running = _frozen(running)
+        self.known: Mask = ~np.isnan(waiting + running)
+        self.known.flags.writeable = False
+        self.all_known = bool(self.known.all())
+        self.kv_cache_usage = _frozen(_fill_with_mean(kv_cache_usage))
+        self.read_at = _frozen(read_at)
+        self.metrics = metrics
+
+
+class Candidates(Sequence[Endpoint]):
+    """An immutable sequence of endpoints with their columns. No column holds NaN.
+
+    Columns are read-only float64 arrays, one number per candidate, unless said otherwise. An endpoint whose
+    metrics are missing, stale or not understood is *unknown*: its `waiting` and `running` are the requests that we
+    have in flight to it, its `kv_cache_usage` the mean of those that are known.
+    """
+
+    __slots__ = ("_cache", "_facts", "_in_flight", "_now", "_rows", "_snapshot")
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        *,
+        in_flight: Callable[[str], int],
+        now: float = 0.0,
+        facts: Facts = NO_FACTS,
+        rows: NDArray[np.intp] | None = None,
+    ) -> None:
+        self._snapshot = snapshot
+        self._in_flight = in_flight
+        self._now = now
+        self._facts = facts
+        self._rows = rows
+        self._cache: dict[str | AnyFactKey, Column] = {}
+
+    # -- a sequence of endpoints
+
+    def __len__(self) -> int:
+        return len(self._snapshot.roster.endpoints) if self._rows is None else len(self._rows)
+
+    @overload
+    def __getitem__(self, index: int) -> Endpoint: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Endpoint, ...]: ...
+    def __getitem__(self, index: int | slice) -> Endpoint | tuple[Endpoint, ...]:
+        if isinstance(index, slice):
+            return tuple(self)[index]
+        if self._rows is None:
+            return self._snapshot.roster.endpoints[index]
+        return self._snapshot.roster.endpoints[self._rows[index]]
+
+    def __iter__(self) -> Iterator[Endpoint]:
+        if self._rows is None:
+            return iter(self._snapshot.roster.endpoints)
+        endpoints = self._snapshot.roster.endpoints
+        return iter([endpoints[row] for row in self._rows.tolist()])
+
+    def __repr__(self) -> str:
+        return f"Candidates({', '.join(self.names)})"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The candidates' names, in order."""
+        if self._rows is None:
+            return self._snapshot.roster.names
+        names = self._snapshot.roster.names
+        return tuple([names[row] for row in self._rows.tolist()])
+
+    # -- columns
+
+    @property
+    def waiting(self) -> Column:
+        """Requests waiting in the engine's queue."""
+        return self._load("waiting", self._snapshot.waiting)
+
+    @property
+    def running(self) -> Column:
+        """Requests in the engine's batch."""
+        return self._load("running", self._snapshot.running)
+
+    @property
+    def kv_cache_usage(self) -> Column:
+        """Share of the KV cache in use, 0 to 1."""
+        return self._take(self._snapshot.kv_cache_usage)
+
+    @property
+    def metrics_age(self) -> Column:
+        """Seconds since the metrics were read; infinite where they never were."""
+        return np.maximum(self._now - self._take(self._snapshot.read_at), 0.0)
+
+    @property
+    def known(self) -> Mask:
+        """Booleans: whose queue is known from fresh metrics."""
+        known = self._snapshot.known
+        return known if self._rows is None else known[self._rows]
+
+    @property
+    def in_flight(self) -> Column:
+        """Requests that this process has in flight to each endpoint, as of now."""
+        cached = self._cache.get("in_flight")
+        if cached is None:
+            cached = np.fromiter(map(self._in_flight, self.names), np.float64, len(self))
+            self._cache["in_flight"] = _frozen(cached)
+        return cached
+
+    @property
+    def metrics(self) -> tuple[EndpointMetrics | None, ...]:
+        """The last fresh reading of each endpoint, None where there is none."""
+        if self._rows is None:
+            return self._snapshot.metrics
+        return tuple([self._snapshot.metrics[row] for row in self._rows.tolist()])
+
+    def fact(self, key: EndpointFactKey) -> Column:
+        """The fact `key` of each candidate, the key's default where it is missing."""
+        cached = self._cache.get(key)
+        if cached is None:
+            cached = self._cache[key] = _frozen(self._take(self._gather(key)))
+        return cached
+
+    # -- narrowing
+
+    def where(self, keep: Mask) -> Candidates:
+        """The candidates for which `keep`, one boolean each, is true, in the same order."""
+        rows = np.flatnonzero(keep) if self._rows is None else self._rows[keep]
+        return Candidates(
+            self._snapshot, in_flight=self._in_flight, now=self._now, facts=self._facts, rows=rows
+        )
+
+    def _take(self, column: Column) -> Column:
+        return column if self._rows is None else column[self._rows]
+
+    def _load(self, name: str, column: Column) -> Column:
+        if self._snapshot.all_known:
+            return self._take(column)
+        cached = self._cache.get(name)
+        if cached is None:
+            cached = self._cache[name] = _frozen(np.where(self.known, self._take(column), self.in_flight))
+        return cached
+
+    def _gather(self, key: EndpointFactKey) -> Column:
+        values = self._facts.per_endpoint(key)
+        names = self._snapshot.roster.names
+        if 2 * len(values) > len(names):
+            get, default = values.get, key.default
+            return np.array([get(name, default) for name in names], np.float64)
+        column = np.full(len(names), key.default, np.float64)
+        positions = self._snapshot.roster.positions
+        for name, value in values.items():
+            row = positions.get(name)
+            if row is not None:
+                column[row] = value
+        return column
+
+
+def _frozen(column: Column) -> Column:
+    column.flags.writeable = False
+    return column
+
+
+def _fill_with_mean(column: Column) -> Column:
+    missing = np.isnan(column)
+    if not missing.any():
+        return column
+    mean = float(column[~missing].mean()) if not missing.all() else NEUTRAL_KV_CACHE_USAGE
+    return np.where(missing, mean, column)

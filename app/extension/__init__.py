@@ -1,0 +1,111 @@
+"""All that a plugin imports: the extension points, the values they meet, parameters, services, the marker.
+
+Plugins import these names from `pointsman`.
+"""
+
+from app.domain.candidates import Candidates, Column, Mask
+from app.domain.decision import Decision, FilterStep, PluginFault, ProfileResult, Scored
+from app.domain.endpoint import ENGINE_LABEL, ROLE_LABEL, Endpoint
+from app.domain.errors import BadRequestError, RoutingError, SaturatedError
+from app.domain.facts import AnyFactKey, EndpointFactKey, FactKey, Facts
+from app.domain.metrics import EndpointMetrics
+from app.domain.outcome import Ending, Outcome
+from app.domain.request import BYTES_PER_TOKEN, InferenceRequest
+from app.extension.facts import (
+    IN_FLIGHT_REQUESTS,
+    IN_FLIGHT_TOKENS,
+    KV_CACHE_USAGE,
+    PREFIX_HITS,
+    PREFIX_SHAPE,
+    RUNNING,
+    UNCACHED_TOKENS,
+    WAITING,
+    PrefixShape,
+)
+from app.extension.fleet import (
+    Discovery,
+    DiscoveryError,
+    EndpointSink,
+    Extractor,
+    MetricsSource,
+    ScrapeError,
+)
+from app.extension.marker import plugin
+from app.extension.params import Duration, PluginParams, PluginRef
+from app.extension.requests import Lifecycle, OnFinished, OnFirstByte, OnRefused, OnScheduled, Producer
+from app.extension.scheduling import Filter, Keep, Picker, ProfilePicker, Scorer, Scores
+from app.extension.services import (
+    Clock,
+    HttpClient,
+    HttpResponse,
+    InFlight,
+    MetricsRegistry,
+    PluginName,
+    Pool,
+    Random,
+)
+
+__all__ = [
+    "BYTES_PER_TOKEN",
+    "ENGINE_LABEL",
+    "IN_FLIGHT_REQUESTS",
+    "IN_FLIGHT_TOKENS",
+    "KV_CACHE_USAGE",
+    "PREFIX_HITS",
+    "PREFIX_SHAPE",
+    "ROLE_LABEL",
+    "RUNNING",
+    "UNCACHED_TOKENS",
+    "WAITING",
+    "AnyFactKey",
+    "BadRequestError",
+    "Candidates",
+    "Clock",
+    "Column",
+    "Decision",
+    "Discovery",
+    "DiscoveryError",
+    "Duration",
+    "Ending",
+    "Endpoint",
+    "EndpointFactKey",
+    "EndpointMetrics",
+    "EndpointSink",
+    "Extractor",
+    "FactKey",
+    "Facts",
+    "Filter",
+    "FilterStep",
+    "HttpClient",
+    "HttpResponse",
+    "InFlight",
+    "InferenceRequest",
+    "Keep",
+    "Lifecycle",
+    "Mask",
+    "MetricsRegistry",
+    "MetricsSource",
+    "OnFinished",
+    "OnFirstByte",
+    "OnRefused",
+    "OnScheduled",
+    "Outcome",
+    "Picker",
+    "PluginFault",
+    "PluginName",
+    "PluginParams",
+    "PluginRef",
+    "PrefixShape",
+    "Pool",
+    "Producer",
+    "ProfilePicker",
+    "ProfileResult",
+    "Random",
+    "RoutingError",
+    "SaturatedError",
+    "Scored",
+    "Scorer",
+    "Scores",
+    "ScrapeError",
+    "plugin",
+]

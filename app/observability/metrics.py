@@ -1,0 +1,160 @@
+"""Prometheus metrics under the names of the Go pickers, and a few of our own."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from app.domain.decision import Decision, PluginFault
+from app.domain.errors import RoutingError
+from app.domain.outcome import Outcome
+from app.domain.request import InferenceRequest
+from app.domain.status import EndpointStatus
+from app.extension.services import InFlight
+
+MODELS_COUNTED = 1000
+"""Distinct model names in labels; the names come from clients, so further ones are counted as `other`."""
+
+_DURATIONS = (
+    0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60, 120, 180,
+    240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600,
+)  # fmt: skip
+_FIRST_BYTES = (
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60, 120
+)  # fmt: skip
+_SIZES = tuple(float(2**power) for power in range(6, 31, 2))
+
+
+class RequestMetrics:
+    """Counts requests as they end."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._models: set[str] = set()
+        self._requests = Counter(
+            "llm_d_epp_request", "Requests that an endpoint answered.", ["model_name"], registry=registry
+        )
+        self._errors = Counter(
+            "llm_d_epp_request_error",
+            "Requests that the router answered with an error.",
+            ["model_name", "error_code"],
+            registry=registry,
+        )
+        self._attempts = Counter(
+            "llm_d_epp_scheduler_attempts", "Decisions made, by their outcome.", ["status"], registry=registry
+        )
+        self._duration = Histogram(
+            "llm_d_epp_request_duration_seconds",
+            "From a request's arrival to the last byte of its answer.",
+            ["model_name"],
+            buckets=_DURATIONS,
+            registry=registry,
+        )
+        self._first_byte = Histogram(
+            "llm_d_epp_request_ttft_seconds",
+            "From a request's arrival to the first byte of its answer.",
+            ["model_name"],
+            buckets=_FIRST_BYTES,
+            registry=registry,
+        )
+        self._size = Histogram(
+            "llm_d_epp_request_size_bytes", "Bodies of requests.", ["model_name"], buckets=_SIZES, registry=registry
+        )
+        self._endings = Counter(
+            "pointsman_attempts_ended", "Attempts at endpoints, by how they ended.", ["ending"], registry=registry
+        )
+        self._faults = Counter(
+            "pointsman_plugin_faults",
+            "Failures of plugins that the request survived.",
+            ["plugin", "extension_point"],
+            registry=registry,
+        )
+
+    def on_scheduled(self, request: InferenceRequest, decision: Decision) -> None:  # noqa: ARG002
+        """Counts a decision."""
+        self._attempts.labels("success").inc()
+
+    def on_finished(self, request: InferenceRequest, decision: Decision, outcome: Outcome) -> None:  # noqa: ARG002
+        """Counts an attempt's end, and with the final one the request."""
+        self._endings.labels(str(outcome.ending)).inc()
+        if not outcome.final:
+            return
+        model = self._label(request.model)
+        self._requests.labels(model).inc()
+        self._duration.labels(model).observe(outcome.duration)
+        self._size.labels(model).observe(request.size)
+        if outcome.first_byte is not None:
+            self._first_byte.labels(model).observe(outcome.first_byte)
+
+    def on_refused(self, request: InferenceRequest, error: RoutingError) -> None:
+        """Counts a refused request by the kind of error."""
+        self._attempts.labels("failure").inc()
+        self._errors.labels(self._label(request.model), type(error).__name__.removesuffix("Error")).inc()
+
+    def count_fault(self, fault: PluginFault) -> None:
+        """Counts a plugin's failure."""
+        self._faults.labels(fault.plugin, fault.extension_point).inc()
+
+    def _label(self, model: str) -> str:
+        if model not in self._models:
+            if len(self._models) >= MODELS_COUNTED:
+                return "other"
+            self._models.add(model)
+        return model
+
+
+class PoolMetrics(Collector):
+    """The pool as it is when it is asked for; nothing is kept per endpoint."""
+
+    def __init__(
+        self,
+        *,
+        statuses: Callable[[], Sequence[EndpointStatus]],
+        is_fresh: Callable[[EndpointStatus], bool],
+        in_flight: InFlight,
+        name: str = "pool",
+    ) -> None:
+        """`name` is the pool's, as a label."""
+        self._statuses = statuses
+        self._is_fresh = is_fresh
+        self._in_flight = in_flight
+        self._name = name
+
+    def collect(self) -> Iterator[Metric]:
+        """The fleet's state."""
+        statuses = self._statuses()
+        fresh = [status for status in statuses if status.up and self._is_fresh(status)]
+        yield self._single("ready_endpoints", "Endpoints that are up with fresh metrics.", len(fresh))
+        yield self._single("up_endpoints", "Endpoints that are up.", sum(status.up for status in statuses))
+        columns = {
+            "queue_size": [s.metrics.waiting for s in fresh if s.metrics],
+            "running_requests": [s.metrics.running for s in fresh if s.metrics],
+            "kv_cache_utilization": [s.metrics.kv_cache_usage for s in fresh if s.metrics],
+        }
+        for what, values in columns.items():
+            known = [value for value in values if value is not None]
+            if known:
+                yield self._single(f"average_{what}", f"Mean {what} over ready endpoints.", statistics.fmean(known))
+        waiting = {s.endpoint.name: s.metrics.waiting for s in fresh if s.metrics and s.metrics.waiting is not None}
+        yield self._per_endpoint("per_endpoint_queue_size", "Requests waiting in the engine.", waiting)
+        counts = {s.endpoint.name: float(self._in_flight.count(s.endpoint.name)) for s in statuses}
+        yield self._per_endpoint("per_endpoint_in_flight", "Requests of this router.", counts)
+
+    def _single(self, name: str, text: str, value: float) -> Metric:
+        family = GaugeMetricFamily(f"llm_d_epp_{name}", text, labels=["name"])
+        family.add_metric([self._name], value)
+        return family
+
+    def _per_endpoint(self, name: str, text: str, values: Mapping[str, float]) -> Metric:
+        family = GaugeMetricFamily(f"llm_d_epp_{name}", text, labels=["name", "model_server_endpoint"])
+        for endpoint, value in values.items():
+            family.add_metric([self._name, endpoint], value)
+        return family
+
+
+def register_build_info(registry: CollectorRegistry, version: str) -> None:
+    """The metric that tells which version runs."""
+    Gauge("llm_d_epp_info", "The version that runs.", ["version"], registry=registry).labels(version).set(1)

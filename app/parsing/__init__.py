@@ -1,0 +1,1 @@
+"""Bytes to `InferenceRequest`, per API dialect. No I/O in here."""

@@ -1,0 +1,1 @@
+"""The life of one request, from arrival to its last byte. Start at `router.py`."""

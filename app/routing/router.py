@@ -1,0 +1,218 @@
+"""The life of one request. START READING HERE.
+
+    async with router.route(request) as route:    gather facts, decide, count in flight
+        ... send to route.endpoint                 the transport's work
+        route.retry(error)                         the endpoint failed before it answered: decide again
+        route.first_byte(status)
+                                                   on leaving: count down, tell the observers, once
+
+The block is the request's life, so that no way out of it, cancelling included, can leak an in-flight count.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from app.domain.decision import Decision, PluginFault
+from app.domain.endpoint import Endpoint
+from app.domain.errors import ModelNotFoundError, NoEndpointsError, PluginError, RoutingError, UpstreamError
+from app.domain.outcome import Ending, Outcome
+from app.domain.request import InferenceRequest
+from app.extension.services import Clock
+from app.fleet.pool import EndpointPool
+from app.routing.in_flight import InFlightCounts
+from app.routing.pipeline import Pipeline
+
+
+class Router:
+    """Routes requests over a pool with the current pipeline."""
+
+    def __init__(
+        self,
+        *,
+        pool: EndpointPool,
+        in_flight: InFlightCounts,
+        clock: Clock,
+        pipeline: Pipeline,
+        report: Callable[[PluginFault], None],
+        retries: int = 2,
+        producer_deadline: float = 0.4,
+    ) -> None:
+        """`retries` is how often a failed attempt is scheduled anew; `producer_deadline`, in seconds, is for all
+        producers together; `report` is told of each plugin's failure that a request survived."""
+        self.pool = pool
+        self.in_flight = in_flight
+        self.clock = clock
+        self.pipeline = pipeline
+        self.report = report
+        self.retries = retries
+        self.producer_deadline = producer_deadline
+
+    def route(self, request: InferenceRequest) -> Route:
+        """The request's life, to be entered with `async with`.
+
+        Entering raises `NoEndpointsError`, `ModelNotFoundError`, `SaturatedError`, `BadRequestError` or
+        `PluginError`; then nothing is in flight.
+        """
+        return Route(self, request)
+
+    async def gather(self, pipeline: Pipeline, request: InferenceRequest) -> InferenceRequest:
+        """`request` with what the producers find before the deadline. Their failures cost only their facts."""
+        if not pipeline.producers:
+            return request
+        name = ""
+        try:
+            async with asyncio.timeout(self.producer_deadline):
+                for name, producer in pipeline.producers:  # noqa: B007 - named when the deadline passes
+                    try:
+                        found = await producer.produce(request, self.pool)
+                    except Exception as error:  # noqa: BLE001 - a producer's failure never fails a request
+                        self.report(PluginFault(name, "Producer", error))
+                    else:
+                        request = request.with_facts(request.facts.and_(found))
+        except TimeoutError:
+            self.report(PluginFault(name, "Producer", f"not done within {self.producer_deadline} s"))
+        return request
+
+    async def refuse_hopeless(self, request: InferenceRequest) -> None:
+        """Raises before any work is done for a request that no endpoint can serve."""
+        if len(self.pool.candidates(model=request.model)):
+            return
+        if request.model and await self.pool.lacks(request.model):
+            raise ModelNotFoundError(request.model)
+        if not len(self.pool.candidates(model=request.model)):
+            raise NoEndpointsError
+
+
+class Route:
+    """One request on its way: the current decision, and what becomes of it."""
+
+    __slots__ = ("_arrived", "_attempts", "_bytes", "_first_byte", "_pipeline", "_router", "_status", "_tried",
+                 "decision", "ending", "request")
+
+    decision: Decision
+
+    def __init__(self, router: Router, request: InferenceRequest) -> None:
+        self.request = request
+        self.ending: Ending | None = None
+        """Set by the transport when it knows better than the exception that leaves the block."""
+        self._router = router
+        self._pipeline = router.pipeline
+        self._arrived = router.clock.now()
+        self._attempts = 0
+        self._bytes = 0
+        self._first_byte: float | None = None
+        self._status: int | None = None
+        self._tried: frozenset[str] = frozenset()
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Where the request goes now."""
+        return self.decision.endpoint
+
+    @property
+    def attempts(self) -> int:
+        """Decisions made so far."""
+        return self._attempts
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._router.refuse_hopeless(self.request)
+            self.request = await self._router.gather(self._pipeline, self.request)
+            self._decide()
+        except RoutingError as error:
+            self._refused(error)
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        if self._attempts and self.decision.endpoint.name not in self._tried:
+            refused = isinstance(error, RoutingError)
+            self._finish(self.ending or _ending_of(kind), final=not refused)
+        if isinstance(error, RoutingError):
+            self._refused(error)
+
+    def retry(self, failure: UpstreamError) -> None:
+        """Schedules the request again, over the endpoints not tried yet; its facts are kept.
+
+        To be called when the endpoint failed before the first byte of its answer. Raises `failure` itself when no
+        attempt or no endpoint is left.
+        """
+        self._finish(Ending.UPSTREAM_FAILED, final=False)
+        self._tried |= {self.decision.endpoint.name}
+        if self._attempts > self._router.retries:
+            raise failure
+        try:
+            self._decide()
+        except NoEndpointsError:
+            raise failure from None
+
+    def first_byte(self, status: int) -> None:
+        """The endpoint's response head has come, which counts as the first byte."""
+        self._status = status
+        self._first_byte = self._elapsed()
+        for name, observer in self._pipeline.on_first_byte:
+            try:
+                observer.on_first_byte(self.request, self.decision)
+            except Exception as error:  # noqa: BLE001 - an observer never breaks a request
+                self._router.report(PluginFault(name, "OnFirstByte", error))
+
+    def relayed(self, count: int) -> None:
+        """`count` more bytes of the body went to the client."""
+        self._bytes += count
+
+    def _decide(self) -> None:
+        """Decides, counts in flight and tells `on_scheduled`, in one step of the event loop."""
+        router = self._router
+        candidates = router.pool.candidates(
+            self.request.facts, model=self.request.model, excluding=self._tried
+        )
+        if not len(candidates):
+            raise NoEndpointsError
+        self.decision = decision = self._pipeline.scheduler.schedule(self.request, candidates)
+        self._attempts += 1
+        router.in_flight.enter(decision.endpoint.name)
+        for result in decision.results.values():
+            for fault in result.faults:
+                router.report(fault)
+        for name, observer in self._pipeline.on_scheduled:
+            try:
+                observer.on_scheduled(self.request, decision)
+            except Exception as error:  # noqa: BLE001 - an observer never breaks a request
+                router.report(PluginFault(name, "OnScheduled", error))
+
+    def _finish(self, ending: Ending, *, final: bool) -> None:
+        self._router.in_flight.leave(self.decision.endpoint.name)
+        outcome = Outcome(
+            ending, self._elapsed(), final, self._status, self._first_byte, self._attempts, self._bytes
+        )
+        for name, observer in self._pipeline.on_finished:
+            try:
+                observer.on_finished(self.request, self.decision, outcome)
+            except Exception as error:  # noqa: BLE001 - an observer never breaks a request
+                self._router.report(PluginFault(name, "OnFinished", error))
+
+    def _refused(self, refusal: RoutingError) -> None:
+        if isinstance(refusal, PluginError):
+            self._router.report(PluginFault(refusal.plugin, "decision", refusal.cause))
+        for name, observer in self._pipeline.on_refused:
+            try:
+                observer.on_refused(self.request, refusal)
+            except Exception as error:  # noqa: BLE001 - an observer never breaks a request
+                self._router.report(PluginFault(name, "OnRefused", error))
+
+    def _elapsed(self) -> float:
+        return self._router.clock.now() - self._arrived
+
+
+def _ending_of(kind: type[BaseException] | None) -> Ending:
+    if kind is None:
+        return Ending.COMPLETED
+    if issubclass(kind, asyncio.CancelledError | ConnectionError):
+        return Ending.CLIENT_LEFT
+    return Ending.UPSTREAM_FAILED

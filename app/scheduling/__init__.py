@@ -1,0 +1,1 @@
+"""The decision: synchronous and pure. No I/O, no await, no logging."""

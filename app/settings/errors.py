@@ -1,0 +1,93 @@
+"""Faults of a configuration: where, what was found, what was expected, a hint."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from app.settings.tree import Origin
+
+Severity = Literal["error", "warning"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that is wrong (an error) or probably not meant (a warning)."""
+
+    origin: Origin
+    message: str
+    """What was found and what was expected."""
+    hint: str = ""
+    severity: Severity = "error"
+
+    def __str__(self) -> str:
+        path = f"{self.origin.path}: " if self.origin.path else ""
+        warning = "warning: " if self.severity == "warning" else ""
+        hint = f"; {self.hint}" if self.hint else ""
+        return f"{self.origin}: {warning}{path}{self.message}{hint}"
+
+
+class Faults:
+    """Collects faults, each once."""
+
+    def __init__(self) -> None:
+        self._faults: dict[Fault, None] = {}
+
+    def error(self, origin: Origin, message: str, hint: str = "") -> None:
+        """Adds an error: the configuration can't be used."""
+        self._faults[Fault(origin, message, hint)] = None
+
+    def warn(self, origin: Origin, message: str, hint: str = "") -> None:
+        """Adds a warning: the configuration can be used as it is."""
+        self._faults[Fault(origin, message, hint, "warning")] = None
+
+    def __bool__(self) -> bool:
+        """Whether there is an error."""
+        return any(fault.severity == "error" for fault in self._faults)
+
+    @property
+    def all(self) -> tuple[Fault, ...]:
+        """By place: the order of the sources, then line and column."""
+        sources = list(dict.fromkeys(fault.origin.source for fault in self._faults))
+
+        def place(fault: Fault) -> tuple[int, int, int]:
+            return (sources.index(fault.origin.source), fault.origin.line, fault.origin.column)
+
+        return tuple(sorted(self._faults, key=place))
+
+    @property
+    def errors(self) -> tuple[Fault, ...]:
+        """The errors by place."""
+        return tuple(fault for fault in self.all if fault.severity == "error")
+
+    @property
+    def warnings(self) -> tuple[Fault, ...]:
+        """The warnings by place."""
+        return tuple(fault for fault in self.all if fault.severity == "warning")
+
+
+class ConfigurationError(Exception):
+    """The configuration has errors; `faults` holds them and the warnings."""
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        super().__init__(faults)
+        self.faults = faults
+
+    def __str__(self) -> str:
+        return "\n".join(str(fault) for fault in self.faults)
+
+
+class UsageError(Exception):
+    """A command was given something that is not there: a file, an option's value."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A hint at the nearest of `known`, or at all of them when there are few."""
+    known = sorted(set(known))
+    by_lower = {name.lower(): name for name in known}
+    near = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
+    if near:
+        return f"did you mean {by_lower[near[0]]!r}?"
+    return f"known: {', '.join(known)}" if known else ""

@@ -1,0 +1,235 @@
+"""The layers of a configuration, weakest first: files in order, text, environment, single values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from app.settings.errors import Faults, UsageError
+from app.settings.keys import name_of, normalise
+from app.settings.merging import merge
+from app.settings.reader import read_scalar, read_yaml
+from app.settings.schema import PluginSpec, Settings
+from app.settings.shapes import Shape, fold, identity_of, keys_of, shape_at
+from app.settings.tree import Entries, Entry, Items, Node, Origin, Scalar
+
+BUILTIN = "builtin:"
+ENVIRONMENT_PREFIX = "POINTSMAN_"
+
+ROOT = Shape("model", model=Settings)
+_PLUGIN_IDENTITY: tuple[str, ...] = PluginSpec.identity
+_STEP = re.compile(r"\.?([^.\[\]]+)|\[([^\[\]]+)\]")
+
+ParamsModel = Callable[[str], type[BaseModel] | None]
+"""Takes a plugin type; gives the model of its parameters, None if there is no such type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What a command was told to load."""
+
+    files: Sequence[str] = ()
+    """Paths or `builtin:NAME`, weakest first."""
+    text: str | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    sets: Sequence[str] = ()
+    """Each `path=value`."""
+
+
+def shipped(name: str) -> Path:
+    """Where the configuration shipped under `name` is: in the folder beside this package."""
+    return Path(__file__).parents[2] / "config" / f"{name}.yaml"
+
+
+def load_layers(sources: Sources, params_model: ParamsModel, faults: Faults) -> Entries:
+    """All layers laid over each other, keys in the schema's spelling.
+
+    Raises `UsageError` for a file that can't be read or a `--set` without a value; what is wrong inside goes to
+    `faults`. With no file and no text the first layer is `builtin:default`.
+    """
+    files = sources.files or ([] if sources.text is not None else [f"{BUILTIN}default"])
+    layers = [read_yaml(_content(name), name, faults) for name in files]
+    if sources.text is not None:
+        layers.append(read_yaml(sources.text, "--config-text", faults))
+    layers += _environment_layers(sources.environment, faults)
+    layers += [_set_layer(text, faults) for text in sources.sets]
+    merged: Node = Entries({}, layers[0].origin if layers else Origin("default"))
+    for layer in layers:
+        merged = _lay(merged, layer, params_model, faults)
+    assert isinstance(merged, Entries)  # noqa: S101 - a mapping laid over a mapping is one
+    return merged
+
+
+def _lay(merged: Node, layer: Entries, params_model: ParamsModel, faults: Faults) -> Node:
+    normal = normalise(layer, ROOT, faults, _where_else)
+    return merge(merged, _with_normal_parameters(normal, merged, params_model, faults), ROOT, faults)
+
+
+def _with_normal_parameters(layer: Node, merged: Node, params_model: ParamsModel, faults: Faults) -> Node:
+    """The layer with the keys of its plugins' parameters as the plugins' own models spell them."""
+    plugins = layer.get("plugins") if isinstance(layer, Entries) else None
+    if not isinstance(layer, Entries) or not isinstance(plugins, Items):
+        return layer
+    inherited = _types_by_name(merged)
+    items = tuple(_with_parameters(item, inherited, params_model, faults) for item in plugins.items)
+    return layer.with_("plugins", Entry(layer.entries["plugins"].origin, Items(items, plugins.origin)))
+
+
+def _with_parameters(
+    item: Node, inherited: Mapping[str, str], params_model: ParamsModel, faults: Faults
+) -> Node:
+    entry = item.entries.get("parameters") if isinstance(item, Entries) else None
+    if not isinstance(item, Entries) or entry is None:
+        return item
+    name = item.text("name", "type") or ""
+    model = params_model(item.text("type") or inherited.get(name, name))
+    if model is None or not isinstance(entry.node, Entries):
+        return item
+    normal = normalise(entry.node, Shape("model", model=model), faults, lambda _: "")
+    return item.with_("parameters", Entry(entry.origin, normal))
+
+
+def _types_by_name(merged: Node) -> dict[str, str]:
+    plugins = merged.get("plugins") if isinstance(merged, Entries) else None
+    items = plugins.items if isinstance(plugins, Items) else ()
+    return {
+        name_of(item, _PLUGIN_IDENTITY) or "": item.text("type") or ""
+        for item in items
+        if isinstance(item, Entries)
+    }
+
+
+def _content(name: str) -> bytes:
+    builtin = name.removeprefix(BUILTIN) if name.startswith(BUILTIN) else None
+    path = Path(name) if builtin is None else shipped(builtin)
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        if builtin is not None:
+            known = sorted(file.stem for file in shipped("default").parent.glob("*.yaml"))
+            raise UsageError(f"{name}: there is no such configuration; shipped are {', '.join(known)}") from None
+        raise UsageError(f"{name}: {error.strerror or error}") from None
+
+
+# -- the environment: POINTSMAN_SECTION__KEY
+
+
+def _environment_layers(environment: Mapping[str, str], faults: Faults) -> list[Entries]:
+    layers = []
+    for name in sorted(environment):
+        steps = name.removeprefix(ENVIRONMENT_PREFIX).split("__")
+        if not name.startswith(ENVIRONMENT_PREFIX) or len(steps) == 1:
+            continue
+        origin = Origin(f"environment {name}")
+        node: Node = Scalar(read_scalar(environment[name]), origin)
+        layers.append(_nested([(step, None) for step in steps], node, origin))
+        if any(shape.kind == "list" for shape in _shapes_along(steps)):
+            faults.error(origin, "the environment reaches mappings only, and this is below a list", "use --set")
+            layers.pop()
+    return layers
+
+
+def _shapes_along(steps: Sequence[str]) -> list[Shape]:
+    shape, shapes = ROOT, []
+    for step in steps[:-1]:
+        key = keys_of(shape.model).get(fold(step)) if shape.model is not None else None
+        if key is None or shape.model is None:
+            break
+        shape = shape_at(shape.model, key)
+        shapes.append(shape)
+    return shapes
+
+
+# -- single values: path.to[name].key=value
+
+
+def _set_layer(text: str, faults: Faults) -> Entries:
+    path, equals, value = text.partition("=")
+    steps = _steps(path)
+    if not equals or not steps:
+        raise UsageError(f"--set {text}: expected path=value, such as pool.scrape.interval=2s")
+    origin = Origin(f"--set {path}")
+    return _nested(steps, _value(value, origin, faults), origin)
+
+
+def _value(text: str, origin: Origin, faults: Faults) -> Node:
+    found = Faults()
+    node = read_yaml(f"value: {text}", origin.source, found).get("value")
+    for fault in found.errors:
+        faults.error(origin, fault.message, fault.hint)
+    return node if node is not None else Scalar(None, origin)
+
+
+def _steps(path: str) -> list[tuple[str, str | None]]:
+    """`plugins[a].type` as `[("plugins", "a"), ("type", None)]`; empty if that is no path."""
+    steps: list[tuple[str, str | None]] = []
+    end = 0
+    while end < len(path):
+        match = _STEP.match(path, end)
+        if match is None or (match[2] is not None and (not steps or steps[-1][1] is not None)):
+            return []
+        if match[1] is not None:
+            steps.append((match[1], None))
+        else:
+            steps[-1] = (steps[-1][0], match[2])
+        end = match.end()
+    return steps
+
+
+def _nested(steps: Sequence[tuple[str, str | None]], value: Node, origin: Origin) -> Entries:
+    """A tree with only `value` in it."""
+    return _at(steps, ROOT, value, origin)
+
+
+def _at(steps: Sequence[tuple[str, str | None]], shape: Shape, value: Node, origin: Origin) -> Entries:
+    (key, name), rest = steps[0], steps[1:]
+    known = keys_of(shape.model).get(fold(key)) if shape.model is not None else None
+    below = shape_at(shape.model, known) if shape.model is not None and known else Shape("value")
+    if name is None:
+        node = _at(rest, below, value, origin) if rest else value
+    else:
+        node = Items((_named(name, rest, below, value, origin),), origin)
+    return Entries({key: Entry(origin, node)}, origin)
+
+
+def _named(
+    name: str, rest: Sequence[tuple[str, str | None]], shape: Shape, value: Node, origin: Origin
+) -> Node:
+    if not rest:
+        return value
+    identity = identity_of(shape) or ("name",)
+    item = _at(rest, shape.inner or Shape("value"), value, origin)
+    read = read_scalar(name) if identity == ("priority",) else name
+    return item.with_(identity[0], Entry(origin, Scalar(read, origin)))
+
+
+# -- hints
+
+
+def _where_else(folded: str) -> str:
+    places = _places().get(folded, [])
+    key = places[0].rpartition(".")[2] if places else ""
+    return f"{key!r} belongs in {' or '.join(p.rpartition('.')[0] or 'the top level' for p in places[:2])}" if key else ""
+
+
+@cache
+def _places() -> Mapping[str, list[str]]:
+    """Where each key of the schema stands, by its folded form."""
+    places: dict[str, list[str]] = {}
+
+    def visit(shape: Shape, path: str) -> None:
+        if shape.kind == "list" and shape.inner is not None:
+            visit(shape.inner, f"{path}[]")
+        elif shape.kind == "model" and shape.model is not None:
+            for folded, key in keys_of(shape.model).items():
+                here = f"{path}.{key}" if path else key
+                places.setdefault(folded, []).append(here)
+                visit(shape_at(shape.model, key), here)
+
+    visit(ROOT, "")
+    return places

@@ -1,0 +1,198 @@
+"""Reads YAML strictly: the 1.2 core schema, one document, no duplicate keys, every value with its place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+from app.settings.errors import Faults
+from app.settings.tree import Entries, Entry, Items, Node, Origin, Scalar
+
+MAX_NODES = 100_000
+"""Values of one document, aliases counted each time: a bound on what a small file can blow up to."""
+
+_PLAIN = "plain"
+_STRING = "tag:yaml.org,2002:str"
+_MAP = "tag:yaml.org,2002:map"
+_LIST = "tag:yaml.org,2002:seq"
+_CORE_TAGS = (_PLAIN, *(f"tag:yaml.org,2002:{name}" for name in ("int", "float", "bool", "null")))
+_MERGE = "<<"
+
+_NULL = re.compile(r"~|null|Null|NULL|")
+_TRUE = re.compile(r"true|True|TRUE")
+_FALSE = re.compile(r"false|False|FALSE")
+_INTEGER = re.compile(r"[-+]?[0-9]+")
+_OCTAL = re.compile(r"0o[0-7]+")
+_HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]+")
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_INFINITY = re.compile(r"[-+]?\.(?:inf|Inf|INF)")
+_NAN = re.compile(r"\.(?:nan|NaN|NAN)")
+
+
+class _Loader(yaml.SafeLoader):
+    """Parses and composes only: a scalar is marked as plain or as text, what it means is decided here."""
+
+    def resolve(self, kind: type[yaml.Node], value: str, implicit: Any) -> str:  # noqa: ANN401
+        if kind is yaml.ScalarNode:
+            return _PLAIN if implicit[0] else _STRING
+        return str(super().resolve(kind, value, implicit))
+
+
+def read_yaml(text: str | bytes, source: str, faults: Faults) -> Entries:
+    """The mapping that `text` holds; an empty one when it holds nothing or can't be read, which is then a fault."""
+    start = Origin(source, 1, 1)
+    empty = Entries({}, start)
+    try:
+        documents = list(_compose(text))
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = Origin(source, mark.line + 1, mark.column + 1) if mark else start
+        faults.error(place, f"this is not YAML: {_sentence(error)}", _hint_at(error))
+        return empty
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        faults.error(start, f"this is not YAML: {' '.join(str(error).split())}")
+        return empty
+    except RecursionError:
+        faults.error(start, "this is not YAML that can be read: it is nested too deep")
+        return empty
+    if len(documents) > 1:
+        mark = documents[1].start_mark
+        place = Origin(source, mark.line + 1, mark.column + 1)
+        faults.error(place, "a second document begins here", "keep one document per file, or name several files")
+    if not documents or documents[0] is None:
+        return empty
+    node = _Converter(source, faults).convert(documents[0], start)
+    if isinstance(node, Scalar) and node.value is None:
+        return empty
+    if not isinstance(node, Entries):
+        faults.error(start, f"expected a mapping, found {_kind_of_root(node)}")
+        return empty
+    return node
+
+
+def read_scalar(text: str) -> str | int | float | bool | None:
+    """What a plain scalar of the YAML 1.2 core schema means."""
+    if _NULL.fullmatch(text):
+        return None
+    if _TRUE.fullmatch(text) or _FALSE.fullmatch(text):
+        return bool(_TRUE.fullmatch(text))
+    if _INTEGER.fullmatch(text):
+        return int(text) if len(text) <= 4000 else text  # noqa: PLR2004 - Python's own bound is 4300 digits
+    if _OCTAL.fullmatch(text) or _HEXADECIMAL.fullmatch(text):
+        return int(text, 0)
+    if _FLOAT.fullmatch(text):
+        return float(text)
+    if _INFINITY.fullmatch(text):
+        return float("-inf") if text.startswith("-") else float("inf")
+    return float("nan") if _NAN.fullmatch(text) else text
+
+
+class _Converter:
+    """Turns PyYAML's nodes into ours."""
+
+    def __init__(self, source: str, faults: Faults) -> None:
+        self._source = source
+        self._faults = faults
+        self._count = 0
+        self._open: list[int] = []
+
+    def convert(self, node: yaml.Node, origin: Origin) -> Node:
+        self._count += 1
+        if self._count > MAX_NODES:
+            if self._count == MAX_NODES + 1:
+                self._faults.error(origin, f"more than {MAX_NODES} values", "are aliases multiplying?")
+            return Scalar(None, origin)
+        if id(node) in self._open:
+            self._faults.error(origin, "an alias stands inside what it stands for")
+            return Scalar(None, origin)
+        self._open.append(id(node))
+        try:
+            return self._convert(node, origin)
+        finally:
+            self._open.pop()
+
+    def _convert(self, node: yaml.Node, origin: Origin) -> Node:
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node, origin)
+        if node.tag not in (_MAP, _LIST):
+            self._faults.error(origin, f"the tag {node.tag} is not supported", "leave it out")
+        if isinstance(node, yaml.SequenceNode):
+            items = [
+                self.convert(item, origin.item(index, *_place(item))) for index, item in enumerate(node.value)
+            ]
+            return Items(tuple(items), origin)
+        return Entries(self._entries(node, origin), origin)
+
+    def _scalar(self, node: yaml.ScalarNode, origin: Origin) -> Scalar:
+        if node.tag == _STRING:
+            return Scalar(node.value, origin)
+        if node.tag not in _CORE_TAGS:
+            self._faults.error(origin, f"the tag {node.tag} is not supported", "leave it out")
+        return Scalar(read_scalar(node.value), origin)
+
+    def _entries(self, node: yaml.MappingNode, origin: Origin) -> dict[str, Entry]:
+        own: dict[str, Entry] = {}
+        merged: dict[str, Entry] = {}
+        for key_node, value_node in node.value:
+            line, column = _place(key_node)
+            if not isinstance(key_node, yaml.ScalarNode):
+                self._faults.error(Origin(self._source, line, column, origin.path), "a key must be text")
+                continue
+            key = key_node.value
+            place = origin.key(key, line, column)
+            if key == _MERGE and key_node.style is None:
+                self._merge(value_node, place, origin, merged)
+            elif key in own:
+                first = own[key].origin
+                self._faults.error(place, f"the key {key!r} stands here and at line {first.line}")
+            else:
+                own[key] = Entry(place, self.convert(value_node, place))
+        return {**{key: entry for key, entry in merged.items() if key not in own}, **own}
+
+    def _merge(self, node: yaml.Node, place: Origin, origin: Origin, merged: dict[str, Entry]) -> None:
+        parts = node.value if isinstance(node, yaml.SequenceNode) else [node]
+        for part in parts:
+            value = self.convert(part, origin)
+            if not isinstance(value, Entries):
+                self._faults.error(place, "a merge key takes a mapping or a list of mappings")
+                continue
+            for key, entry in value.entries.items():
+                merged.setdefault(key, entry)
+
+
+def _compose(text: str | bytes) -> Iterator[yaml.Node]:
+    loader = _Loader(text)
+    try:
+        while loader.check_node():
+            yield loader.get_node()
+    finally:
+        loader.dispose()
+
+
+def _place(node: yaml.Node) -> tuple[int, int]:
+    return node.start_mark.line + 1, node.start_mark.column + 1
+
+
+def _kind_of_root(node: Node) -> str:
+    return "a list" if isinstance(node, Items) else "a single value"
+
+
+def _sentence(error: yaml.MarkedYAMLError) -> str:
+    parts = [part for part in (error.context, error.problem) if part]
+    return ", ".join(parts).replace("\n", " ")
+
+
+def _hint_at(error: yaml.MarkedYAMLError) -> str:
+    problem = error.problem or ""
+    if "'\\t'" in problem:
+        return "indent with spaces, not with tabs"
+    if "mapping values are not allowed" in problem:
+        return "is the indentation right, and is every text with a colon quoted?"
+    if "could not find expected ':'" in problem:
+        return "a key needs a colon after it"
+    if "undefined alias" in problem:
+        return "an anchor must stand before its alias"
+    return "is the indentation right?" if "block" in (error.context or "") else ""

@@ -1,0 +1,76 @@
+"""What a model's fields look like in YAML: which keys there are, and what stands below them."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel
+
+Kind = Literal["model", "list", "map", "value"]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A place in the schema."""
+
+    kind: Kind
+    model: type[BaseModel] | None = None
+    """Of a model."""
+    inner: Shape | None = None
+    """Of a list's items or a free mapping's values."""
+
+
+VALUE = Shape("value")
+
+
+def fold(key: str) -> str:
+    """What is left of a key when spelling conventions are taken away: these are equal keys."""
+    return key.replace("-", "").replace("_", "").lower()
+
+
+@cache
+def shape_of(annotation: Any) -> Shape:  # noqa: ANN401 - any annotation
+    """The shape of a value annotated so."""
+    origin, args = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return shape_of(args[0])
+    if origin in (Union, types.UnionType):
+        shapes = [shape_of(arg) for arg in args if arg is not type(None)]
+        return next((shape for shape in shapes if shape.kind != "value"), VALUE)
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return Shape("model", model=annotation)
+    if origin in (tuple, list, set, frozenset):
+        return Shape("list", inner=shape_of(args[0]) if args else VALUE)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return Shape("map", inner=shape_of(args[1]))
+    return VALUE
+
+
+@cache
+def keys_of(model: type[BaseModel]) -> Mapping[str, str]:
+    """The keys of a model as YAML spells them, by their folded form."""
+    return {fold(alias): alias for alias in _aliases(model)}
+
+
+@cache
+def shape_at(model: type[BaseModel], key: str) -> Shape:
+    """The shape below a key of `model`, which is spelt as in YAML."""
+    (field,) = [f for name, f in model.model_fields.items() if (f.alias or name) == key]
+    return shape_of(field.annotation)
+
+
+def identity_of(shape: Shape) -> tuple[str, ...]:
+    """For a named list, the keys that can hold an item's name."""
+    inner = shape.inner
+    if shape.kind != "list" or inner is None or inner.model is None:
+        return ()
+    identity: tuple[str, ...] = getattr(inner.model, "identity", ())
+    return identity
+
+
+def _aliases(model: type[BaseModel]) -> list[str]:
+    return [field.alias or name for name, field in model.model_fields.items()]

@@ -1,0 +1,76 @@
+"""Field types of the schema: strict where YAML is loose."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, ClassVar, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
+from pydantic.alias_generators import to_camel
+
+from app.domain.durations import duration_or_seconds, format_duration
+
+T = TypeVar("T")
+
+
+class Section(BaseModel):
+    """A mapping of the schema: frozen, camelCase in YAML, unknown keys refused."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        allow_inf_nan=False,
+        alias_generator=to_camel,
+        validate_by_alias=True,
+        validate_by_name=True,
+        use_attribute_docstrings=True,
+    )
+
+    identity: ClassVar[tuple[str, ...]] = ()
+    """For an item of a named list: the keys, in YAML's spelling, of which the first that is set is its name."""
+
+
+_QUANTITY = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+))(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?")
+_FACTORS = {
+    "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18,
+    "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60,
+}  # fmt: skip
+
+
+def _quantity(value: object) -> object:
+    match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        return value if isinstance(value, int) and not isinstance(value, bool) else _refuse_quantity()
+    amount = float(match[1]) * _FACTORS.get(match[2] or "", 1)
+    return int(-(-amount // 1))
+
+
+def _refuse_quantity() -> object:
+    raise ValueError("expected a quantity such as 1024, 500M or 1Gi")
+
+
+def _tuple(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
+Duration = Annotated[
+    float,
+    BeforeValidator(duration_or_seconds),
+    PlainSerializer(format_duration),
+    WithJsonSchema({"type": "string", "description": "a duration such as 250ms, 1.5s or 1h30m"}),
+]
+"""Seconds here; in YAML text as Go writes durations."""
+
+Quantity = Annotated[
+    int,
+    BeforeValidator(_quantity),
+    WithJsonSchema({"type": ["integer", "string"], "description": "a quantity such as 1024, 500M or 1Gi"}),
+]
+"""A whole number here; in YAML a number, or text with a unit of Kubernetes."""
+
+Many = Annotated[tuple[T, ...], BeforeValidator(_tuple)]
+"""A list in YAML, a tuple here."""
+
+Port = Annotated[int, Field(ge=0, le=65535)]
+"""A TCP port; 0 takes any free one."""

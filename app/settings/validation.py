@@ -1,0 +1,134 @@
+"""From the merged tree to `Settings`, with every wrong value told at its place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from app.settings.errors import Faults, did_you_mean
+from app.settings.schema import API_VERSIONS, Settings
+from app.settings.tree import Entries, Node, Origin, kind_of, locate, plain, without
+
+_SECRET = re.compile(r"secret|password|passwd|token$|api_?key|credential", re.IGNORECASE)
+_LONGEST_SHOWN = 60
+
+
+def validate(tree: Entries, faults: Faults) -> tuple[Settings, Entries]:
+    """The settings of `tree`, and the tree less what is wrong in it.
+
+    What is wrong goes to `faults` and is left out, so that everything else can be checked as well.
+    """
+    while True:
+        try:
+            settings = Settings(**plain(tree))
+        except ValidationError as error:
+            left: Node | None = tree
+            for fault in sorted(error.errors(include_url=False), key=_place, reverse=True):
+                report(fault, tree, faults)
+                left = without(left, fault["loc"]) if left is not None else None  # type: ignore[arg-type]
+            tree = left if isinstance(left, Entries) else Entries({}, tree.origin)
+        else:
+            _check_envelope(settings, tree, faults)
+            return settings, tree
+
+
+def _place(fault: Any) -> list[tuple[int, str]]:  # noqa: ANN401
+    """For removing from the back, so that the indices of what is yet to be removed stay right."""
+    return [(step, "") if isinstance(step, int) else (-1, step) for step in fault["loc"]]
+
+
+def report(fault: Any, tree: Node, faults: Faults, base: Sequence[str | int] = ()) -> None:  # noqa: ANN401
+    """Adds one of pydantic's errors about what stands at `base` in `tree`."""
+    path = (*base, *(step for step in fault["loc"] if not _is_branch(step)))
+    origin = locate(tree, path)
+    if fault["type"] == "missing":
+        faults.error(origin, f"the key {fault['loc'][-1]!r} is missing")
+        return
+    message, hint = _sentence(fault)
+    faults.error(origin, f"{message}, found {_shown(fault, path)}" if message else _own_words(fault), hint)
+
+
+def _is_branch(step: str | int) -> bool:
+    """Whether pydantic put `step` into a path to say which branch of a union it tried."""
+    return isinstance(step, str) and ("[" in step or step in ("str", "int", "float", "bool", "none"))
+
+
+_KINDS: Mapping[str, str] = {
+    "model_type": "expected a mapping",
+    "dict_type": "expected a mapping",
+    "mapping_type": "expected a mapping",
+    "tuple_type": "expected a list",
+    "list_type": "expected a list",
+    "set_type": "expected a list",
+    "frozen_set_type": "expected a list",
+    "string_type": "expected text",
+    "bool_type": "expected true or false",
+    "int_type": "expected a whole number",
+    "int_from_float": "expected a whole number",
+    "float_type": "expected a number",
+    "finite_number": "expected a finite number",
+    "int_parsing_size": "expected a smaller number",
+}
+_BOUNDS: Mapping[str, tuple[str, str]] = {
+    "greater_than_equal": ("at least", "ge"),
+    "greater_than": ("more than", "gt"),
+    "less_than_equal": ("at most", "le"),
+    "less_than": ("less than", "lt"),
+}
+
+
+def _sentence(fault: Any) -> tuple[str, str]:  # noqa: ANN401
+    kind, context = fault["type"], fault.get("ctx") or {}
+    if kind in _BOUNDS:
+        words, bound = _BOUNDS[kind]
+        return f"expected a number of {words} {_number(context[bound])}", ""
+    if kind == "string_too_short":
+        return "expected text that is not empty", ""
+    if kind == "string_pattern_mismatch":
+        return f"expected text like {context['pattern']}", ""
+    if kind == "literal_error":
+        options = [option.strip("'") for option in re.findall(r"'[^']*'", context["expected"])]
+        hint = did_you_mean(fault["input"], options) if isinstance(fault["input"], str) else ""
+        return f"expected {context['expected']}", hint if hint.startswith("did") else ""
+    if kind == "string_type" and isinstance(fault["input"], bool | int | float):
+        return _KINDS[kind], "quote it"
+    return _KINDS.get(kind, ""), ""
+
+
+def _own_words(fault: Any) -> str:  # noqa: ANN401
+    return str(fault["msg"]).removeprefix("Value error, ")
+
+
+def _number(value: float) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _shown(fault: Any, path: Sequence[str | int]) -> str:  # noqa: ANN401
+    """The value as it may be shown: only single short values, and no secrets."""
+    value = fault["input"]
+    if isinstance(value, bool):
+        return f"the boolean {str(value).lower()}"
+    secret = any(isinstance(step, str) and _SECRET.search(step) for step in path)
+    if value is None or not isinstance(value, str | int | float) or secret:
+        return kind_of(value)
+    text = repr(value) if isinstance(value, str) else str(value)
+    if len(text) > _LONGEST_SHOWN:
+        return f"{kind_of(value)} of {len(text)} characters"
+    return f"the text {text}" if isinstance(value, str) else text
+
+
+def _check_envelope(settings: Settings, tree: Entries, faults: Faults) -> None:
+    if settings.api_version not in API_VERSIONS:
+        known = " or ".join(API_VERSIONS)
+        faults.error(_at(tree, "apiVersion"), f"expected {known}, found {settings.api_version!r}")
+    elif settings.api_version != API_VERSIONS[0]:
+        faults.warn(_at(tree, "apiVersion"), f"this version is deprecated, now it is {API_VERSIONS[0]}")
+    if settings.kind != "EndpointPickerConfig":
+        faults.error(_at(tree, "kind"), f"expected EndpointPickerConfig, found {settings.kind!r}")
+
+
+def _at(tree: Entries, key: str) -> Origin:
+    return locate(tree, (key,))

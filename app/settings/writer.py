@@ -1,0 +1,71 @@
+"""Writes a tree as YAML that the reader reads back, if wanted with the origin of each value."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+
+from app.settings.reader import read_scalar
+from app.settings.tree import Entries, Items, Node, Origin, Scalar
+
+_PLAIN_TEXT = re.compile(r"[A-Za-z0-9_./+-][A-Za-z0-9_./:@+ -]*(?<![ :])")
+_INDENT = "  "
+
+
+def write_yaml(tree: Entries, *, origins: bool = False) -> str:
+    """`tree` as block YAML; with `origins`, each value's line ends in a comment that says where it came from."""
+    lines = list(_entries(tree, "", origins=origins))
+    return "\n".join(lines or ["{}"]) + "\n"
+
+
+def _entries(node: Entries, indent: str, *, origins: bool) -> Iterator[str]:
+    for key, entry in node.entries.items():
+        yield from _value(f"{indent}{scalar_text(key)}:", entry.node, indent, origins=origins)
+
+
+def _value(head: str, node: Node, indent: str, *, origins: bool) -> Iterator[str]:
+    """Lines for a value that stands behind `head`: on its line if it is short, else below."""
+    if isinstance(node, Entries) and node.entries:
+        yield head
+        yield from _entries(node, indent + _INDENT, origins=origins)
+    elif isinstance(node, Items) and node.items:
+        yield head
+        for item in node.items:
+            yield from _item(item, indent + _INDENT, origins=origins)
+    else:
+        yield f"{head} {_short(node)}{_comment(node.origin) if origins else ''}"
+
+
+def _item(node: Node, indent: str, *, origins: bool) -> Iterator[str]:
+    if isinstance(node, Entries) and node.entries:
+        first, *rest = _entries(node, indent + _INDENT, origins=origins)
+        yield f"{indent}- {first.lstrip()}"
+        yield from rest
+    else:
+        yield from _value(f"{indent}-", node, indent, origins=origins)
+
+
+def _short(node: Node) -> str:
+    if isinstance(node, Scalar):
+        return scalar_text(node.value)
+    return "[]" if isinstance(node, Items) else "{}"
+
+
+def _comment(origin: Origin) -> str:
+    return f"  # {origin}"
+
+
+def scalar_text(value: str | float | bool | None) -> str:
+    """A scalar as YAML: text is quoted only where it would be read as something else."""
+    if isinstance(value, str):
+        plain = _PLAIN_TEXT.fullmatch(value) and read_scalar(value) == value and " #" not in value and ": " not in value
+        return value if plain and not value.startswith(("- ", "-")) else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, bool) or value is None:
+        return {True: "true", False: "false", None: "null"}[value]
+    if isinstance(value, float):
+        if math.isinf(value):
+            return ".inf" if value > 0 else "-.inf"
+        return ".nan" if math.isnan(value) else repr(value)
+    return str(value)

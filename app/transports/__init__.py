@@ -1,0 +1,1 @@
+"""How requests reach us. Thin: no policy in here."""

@@ -1,0 +1,63 @@
+"""One table from errors to what a client is told; all transports share it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import orjson
+
+from app.domain.errors import (
+    BadRequestError,
+    BodyTooLargeError,
+    ModelNotFoundError,
+    NoEndpointsError,
+    PluginError,
+    RoutingError,
+    SaturatedError,
+    ShuttingDownError,
+    UpstreamError,
+    UpstreamTimeoutError,
+)
+
+REASON_HEADER = "x-llm-d-request-dropped-reason"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """How an error looks on the wire."""
+
+    status: int
+    reason: str
+    """Value of the reason header."""
+    type: str
+    """`error.type` of the OpenAI API."""
+    code: str | None = None
+    """`error.code` of the OpenAI API."""
+
+
+_REFUSALS: tuple[tuple[type[RoutingError], Refusal], ...] = (
+    (BadRequestError, Refusal(400, "rejected-bad-request", "invalid_request_error")),
+    (ModelNotFoundError, Refusal(404, "rejected-unknown-model", "invalid_request_error", "model_not_found")),
+    (BodyTooLargeError, Refusal(413, "rejected-too-large", "invalid_request_error")),
+    (SaturatedError, Refusal(429, "rejected-saturated", "rate_limit_error", "rate_limit_exceeded")),
+    (NoEndpointsError, Refusal(503, "rejected-no-endpoints", "service_unavailable_error")),
+    (ShuttingDownError, Refusal(503, "rejected-shutting-down", "service_unavailable_error")),
+    (UpstreamTimeoutError, Refusal(504, "upstream-timeout", "server_error")),
+    (UpstreamError, Refusal(503, "upstream-failed", "service_unavailable_error")),
+    (PluginError, Refusal(500, "internal-error", "server_error")),
+)
+
+_INTERNAL = Refusal(500, "internal-error", "server_error")
+
+
+def refusal_of(error: Exception) -> Refusal:
+    """How `error` is told; whatever is not in the table is an internal error."""
+    return next((refusal for kind, refusal in _REFUSALS if isinstance(error, kind)), _INTERNAL)
+
+
+def openai_body(error: Exception) -> bytes:
+    """The error body of the OpenAI API. An internal error's text is not for the client."""
+    refusal = refusal_of(error)
+    message = "internal error" if refusal.status == 500 else str(error)  # noqa: PLR2004
+    body = {"error": {"message": message, "type": refusal.type, "param": None, "code": refusal.code}}
+    return orjson.dumps(body)

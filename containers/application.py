@@ -1,0 +1,163 @@
+"""ApplicationContainer: what lives as long as the process."""
+
+from __future__ import annotations
+
+from random import Random as SystemRandom
+
+from dependency_injector import containers, providers
+from prometheus_client import CollectorRegistry
+
+from app.clock import SystemClock
+from app.extension import Clock, HttpClient, InFlight, MetricsRegistry, Pool, Random
+from app.fleet.discovery import DiscoveryRunner
+from app.fleet.http_client import AioHttpClient
+from app.fleet.models import ModelLists
+from app.fleet.monitor import FleetMonitor, MonitorOptions
+from app.fleet.pool import EndpointPool
+from app.fleet.probe import connect
+from app.lifecycle import Lifecycle
+from app.observability.access_log import AccessLog
+from app.observability.events import EventLog
+from app.observability.faults import FaultReporter
+from app.observability.metrics import RequestMetrics
+from app.routing.in_flight import InFlightCounts
+from app.routing.router import Router
+from app.settings.schema import Settings
+from app.transports.admin.server import AdminListen, AdminServer
+from app.transports.http.handler import Handler, Limits
+from app.transports.http.models import MergedModels
+from app.transports.http.server import HttpServer, Listen
+from app.transports.http.upstream import Upstream
+from containers import parts
+from containers.generation import build_generation, pipeline_of
+from containers.planning.plan import Plan
+
+
+class ApplicationContainer(containers.DeclarativeContainer):
+    """The process. Override a provider on an instance before its first call; build a new instance per test."""
+
+    itself = providers.Self()
+    settings = providers.Dependency(instance_of=Settings)
+    plan = providers.Dependency(instance_of=Plan)
+    effective = providers.Object("")
+    """The effective configuration as text."""
+
+    # services that plugins may ask for
+    clock = providers.Singleton(SystemClock)
+    random = providers.Singleton(SystemRandom)
+    metrics_registry = providers.Singleton(CollectorRegistry)
+    http_client = providers.Singleton(AioHttpClient)
+    in_flight = providers.Singleton(InFlightCounts)
+    pool = providers.Singleton(
+        EndpointPool,
+        clock=clock,
+        in_flight=in_flight.provided.count,
+        stale_after=settings.provided.pool.scrape.stale_after,
+    )
+    services = providers.Dict(
+        {
+            Clock: clock,
+            Random: random,
+            MetricsRegistry: metrics_registry,
+            HttpClient: http_client,
+            InFlight: in_flight,
+            Pool: pool,
+        }
+    )
+
+    # observing
+    events = providers.Singleton(EventLog)
+    request_metrics = providers.Singleton(RequestMetrics, metrics_registry)
+    access_log = providers.Singleton(AccessLog)
+    fault_reporter = providers.Singleton(FaultReporter, clock=clock, count=request_metrics.provided.count_fault)
+    observers = providers.Callable(
+        parts.observers, request_metrics, access_log, access=settings.provided.observability.logging.access
+    )
+
+    # one configuration's graph, and what runs it
+    generation = providers.Singleton(build_generation, plan, services, observers)
+    router = providers.Singleton(
+        Router,
+        pool=pool,
+        in_flight=in_flight,
+        clock=clock,
+        pipeline=providers.Callable(pipeline_of, generation),
+        report=fault_reporter,
+        retries=settings.provided.transports.http.retries,
+        producer_deadline=settings.provided.routing.producer_deadline,
+    )
+
+    # the fleet
+    simulation = providers.Singleton(parts.simulated_servers, settings.provided.simulation)
+    discovery = providers.Singleton(
+        DiscoveryRunner,
+        pool=pool,
+        written_down=providers.Callable(parts.written_down, settings.provided.pool.endpoints, simulation),
+        discovery=providers.Callable(parts.discovery_of, generation),
+        on_failure=events.provided.discovery_failed,
+    )
+    model_lists = providers.Singleton(ModelLists, http_client)
+    monitor = providers.Singleton(
+        FleetMonitor,
+        pool=pool,
+        bindings=providers.Callable(parts.bindings_of, generation),
+        list_models=model_lists.provided.names,
+        probe=providers.Object(connect),
+        clock=clock,
+        random=random,
+        options=providers.Factory(
+            MonitorOptions,
+            interval=settings.provided.pool.scrape.interval,
+            timeout=settings.provided.pool.scrape.timeout,
+            models_interval=settings.provided.pool.models.interval,
+        ),
+        on_change=events.provided.endpoint_changed,
+    )
+
+    # transports
+    upstream = providers.Singleton(
+        Upstream,
+        connect_timeout=settings.provided.transports.http.timeouts.connect,
+        response_timeout=settings.provided.transports.http.timeouts.response,
+        idle_timeout=settings.provided.transports.http.timeouts.idle,
+    )
+    handler = providers.Singleton(
+        Handler,
+        router=router,
+        upstream=upstream,
+        limits=providers.Factory(
+            Limits,
+            body_bytes=settings.provided.transports.http.limits.body_bytes,
+            body_timeout=settings.provided.transports.http.timeouts.body,
+            in_flight=settings.provided.transports.http.limits.in_flight,
+        ),
+        suspect=monitor.provided.suspect,
+        on_failure=events.provided.attempt_failed,
+    )
+    http_server = providers.Singleton(
+        HttpServer,
+        listen=providers.Factory(
+            Listen,
+            bind=settings.provided.transports.http.bind,
+            port=settings.provided.transports.http.port,
+            header_bytes=settings.provided.transports.http.limits.header_bytes,
+            keep_alive=settings.provided.transports.http.timeouts.keep_alive,
+        ),
+        handler=handler,
+        models=providers.Singleton(MergedModels, pool, model_lists),
+    )
+    admin_server = providers.Singleton(
+        AdminServer,
+        listen=providers.Factory(
+            AdminListen,
+            bind=settings.provided.transports.admin.bind,
+            port=settings.provided.transports.admin.port,
+            allow_from=settings.provided.transports.admin.allow_from,
+        ),
+        insight=providers.Callable(parts.insight, itself),
+    )
+    lifecycle = providers.Singleton(
+        Lifecycle,
+        parts=providers.Callable(parts.lifecycle_parts, itself),
+        drain_delay=settings.provided.shutdown.delay,
+    )

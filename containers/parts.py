@@ -1,0 +1,150 @@
+"""Puts parts together where a line in the container is not enough."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from prometheus_client import generate_latest
+
+from app.domain.endpoint import ENGINE_LABEL, Endpoint
+from app.domain.status import EndpointStatus
+from app.extension import Discovery
+from app.fleet.monitor import Binding
+from app.fleet.pool import EndpointPool
+from app.lifecycle import Part
+from app.observability.access_log import AccessLog
+from app.observability.metrics import PoolMetrics, RequestMetrics, register_build_info
+from app.routing.in_flight import InFlightCounts
+from app.scheduling.profile import Named
+from app.settings.schema import EndpointSpec, Simulation
+from app.simulation.engine import EngineOptions
+from app.simulation.server import ServerOptions, SimulatedServer
+from app.transports.admin.server import Insight
+from containers.generation import GenerationContainer, lifecycles_of
+from pointsman import __version__
+
+if TYPE_CHECKING:
+    from containers.application import ApplicationContainer
+
+FIRST_ROUND = 2.0
+"""Seconds that the endpoints have to be looked at before requests are let in."""
+
+
+def observers(metrics: RequestMetrics, access_log: AccessLog, *, access: bool) -> Sequence[Named[Any]]:
+    """The process's own observers, the access log if it is switched on."""
+    always: list[Named[Any]] = [Named("request-metrics", metrics)]
+    return [*always, Named("access-log", access_log)] if access else always
+
+
+def simulated_servers(simulation: Simulation) -> Sequence[SimulatedServer]:
+    """The embedded fleet, not yet started."""
+    engine = EngineOptions(
+        max_num_seqs=simulation.max_num_seqs,
+        num_gpu_blocks=simulation.num_gpu_blocks,
+        prefill_tokens_per_second=simulation.prefill_tokens_per_second,
+        decode_tokens_per_second=simulation.decode_tokens_per_second,
+    )
+    return [
+        SimulatedServer(
+            ServerOptions(
+                name=f"sim-{number}",
+                model=simulation.model,
+                adapters=simulation.adapters,
+                seed=simulation.seed,
+                engine=engine,
+            )
+        )
+        for number in range(simulation.servers)
+    ]
+
+
+def written_down(
+    specs: Sequence[EndpointSpec], servers: Sequence[SimulatedServer]
+) -> Callable[[], Sequence[Endpoint]]:
+    """The endpoints of the configuration and of the embedded fleet, whose ports are known once it has started."""
+    fixed = [_endpoint(spec) for spec in specs if spec.enabled]
+    return lambda: [
+        *fixed,
+        *(Endpoint(server.options.name, server.options.host, server.port) for server in servers),
+    ]
+
+
+def discovery_of(generation: GenerationContainer) -> Discovery | None:
+    """The discovery plugin, if one is configured."""
+    found: Discovery | None = generation.discovery()
+    return found
+
+
+def bindings_of(generation: GenerationContainer) -> Sequence[Binding]:
+    """The metrics sources with their extractors."""
+    bindings: Sequence[Binding] = generation.bindings()
+    return bindings
+
+
+def insight(app: ApplicationContainer) -> Insight:
+    """What the admin port shows."""
+    pool, in_flight, registry = app.pool(), app.in_flight(), app.metrics_registry()
+    registry.register(PoolMetrics(statuses=pool.statuses, is_fresh=pool.is_fresh, in_flight=in_flight))
+    register_build_info(registry, __version__)
+    return Insight(
+        readiness=lambda: {
+            "started": app.lifecycle().started,
+            "discovered": pool.discovered,
+            "not draining": not app.lifecycle().draining,
+        },
+        metrics=lambda: generate_latest(registry),
+        endpoints=lambda: [_shown(status, pool, in_flight, app.clock().now()) for status in pool.statuses()],
+        configuration=app.effective,
+    )
+
+
+def lifecycle_parts(app: ApplicationContainer) -> Sequence[Part]:
+    """All parts in the order they start."""
+    settings = app.settings()
+    http = settings.transports.http
+    parts = [_admin(app)] if settings.transports.admin.enabled else []
+    parts += [Part(server.options.name, server.start, server.stop) for server in app.simulation()]
+    parts += [Part(name, plugin.start, plugin.stop) for name, plugin in lifecycles_of(app.generation())]
+    parts += [
+        Part("http client", stop=app.http_client().close),
+        Part("discovery", app.discovery().start, app.discovery().stop),
+        Part("monitor", app.monitor().start, app.monitor().stop),
+        Part("first look", lambda: app.monitor().first_round(FIRST_ROUND)),
+        Part("upstream", stop=app.upstream().close),
+    ]
+    if http.enabled:
+        server = app.http_server()
+        parts.append(Part("http", server.start, lambda: server.stop(settings.shutdown.timeout)))
+    return parts
+
+
+def _admin(app: ApplicationContainer) -> Part:
+    server = app.admin_server()
+    return Part("admin", server.start, server.stop)
+
+
+def _endpoint(spec: EndpointSpec) -> Endpoint:
+    labels = spec.labels if spec.engine == "auto" else {ENGINE_LABEL: spec.engine, **spec.labels}
+    return Endpoint(spec.name, spec.address, spec.port, labels, spec.metrics_port)
+
+
+def _shown(status: EndpointStatus, pool: EndpointPool, in_flight: InFlightCounts, now: float) -> Mapping[str, Any]:
+    endpoint, metrics = status.endpoint, status.metrics
+    fresh = pool.is_fresh(status)
+    return {
+        "name": endpoint.name,
+        "address": endpoint.authority,
+        "labels": dict(endpoint.labels),
+        "state": "up" if status.up else "down",
+        "since_seconds": round(now - status.since, 3),
+        "reason": status.reason,
+        "metrics": "fresh" if fresh else "unknown",
+        "metrics_age_seconds": round(now - status.read_at, 3) if metrics and status.read_at > float("-inf") else None,
+        "engine": metrics.engine if metrics else None,
+        "waiting": metrics.waiting if metrics else None,
+        "running": metrics.running if metrics else None,
+        "kv_cache_usage": metrics.kv_cache_usage if metrics else None,
+        "in_flight": in_flight.count(endpoint.name),
+        "models": sorted(status.models) if status.models is not None else None,
+    }

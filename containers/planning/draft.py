@@ -1,0 +1,157 @@
+"""A plan in the making: the instances so far, and where to complain."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dependency_injector.containers import DynamicContainer
+from pydantic import ValidationError
+
+from app.extension import PluginParams
+from app.settings.configuration import Configuration
+from app.settings.errors import Faults, did_you_mean
+from app.settings.keys import name_of
+from app.settings.schema import PluginSpec, Settings
+from app.settings.tree import Entries, Items, Origin
+from app.settings.validation import report
+from containers.catalogue import Catalogue, PluginType, PluginTypeError
+from containers.planning.plan import PluginPlan, Reference
+
+_NAMES_TAKEN = DynamicContainer()
+
+
+@dataclass
+class Draft:
+    """What the steps of planning share."""
+
+    configuration: Configuration
+    catalogue: Catalogue
+    plugins: dict[str, PluginPlan] = field(default_factory=dict)
+    disabled: set[str] = field(default_factory=set)
+    used: set[str] = field(default_factory=set)
+    """Names that something refers to."""
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def settings(self) -> Settings:
+        """What was configured."""
+        return self.configuration.settings
+
+    @property
+    def faults(self) -> Faults:
+        """Where errors and warnings go."""
+        return self.configuration.faults
+
+    def serving(self, *points: type) -> Iterator[PluginPlan]:
+        """The instances that serve one of the extension points, in order."""
+        return (plugin for plugin in list(self.plugins.values()) if plugin.type.serves(*points))
+
+    def add(self, type_name: str, why: str, parameters: object = None) -> PluginPlan | None:
+        """Adds an instance that the configuration does not list, under its type's name.
+
+        None if the configuration disables it, or has something else under that name: that is then told.
+        """
+        origin = Origin("added")
+        if type_name in self.disabled:
+            return None
+        found = self._instance(type_name, type_name, parameters, origin, origin, why)
+        if found is not None:
+            self.plugins[type_name] = found
+            self.used.add(type_name)
+            self.notes.append(f"{type_name} was added: {why}")
+        return found
+
+    def resolve(self, name: str, origin: Origin, what: str, *points: type) -> PluginPlan | None:
+        """The instance that a reference names, if it serves one of `points`; else that is a fault at `origin`."""
+        self.used.add(name)
+        plugin = self.plugins.get(name)
+        if plugin is not None:
+            if points and not plugin.type.serves(*points):
+                wanted = " or ".join(point.__name__ for point in points)
+                self.faults.error(origin, f"{what} must be a {wanted}, and {name!r} is none")
+                return None
+            return plugin
+        if name in self.disabled:
+            self.faults.error(origin, f"{what} names the plugin {name!r}, which is disabled")
+        elif name not in self.written_names:
+            self.faults.error(origin, f"no plugin is named {name!r}", did_you_mean(name, self.written_names))
+        return None
+
+    @property
+    def written_names(self) -> list[str]:
+        """Names of all plugins that the configuration lists, those with faults included."""
+        plugins = self.configuration.written.get("plugins")
+        items = plugins.items if isinstance(plugins, Items) else ()
+        return [name for item in items if (name := name_of(item, PluginSpec.identity))]
+
+    def add_configured(self) -> None:
+        """Checks every plugin that the configuration lists."""
+        for index, spec in enumerate(self.settings.plugins):
+            place = self.configuration.origin("plugins", index)
+            if not spec.enabled:
+                self.disabled.add(spec.key)
+                self.notes.append(f"{spec.key} is disabled")
+                continue
+            if hasattr(_NAMES_TAKEN, spec.key):
+                origin = self.configuration.origin("plugins", index, "name" if spec.name else "type")
+                self.faults.error(origin, f"the name {spec.key!r} is taken by the container", "choose another name")
+                continue
+            at = self.configuration.origin("plugins", index, "type")
+            found = self._instance(spec.key, spec.type, spec.parameters, at, place, "", index)
+            if found is not None:
+                self.plugins[spec.key] = found
+
+    def _instance(  # noqa: PLR0913 - the parts of a plugin's specification
+        self,
+        name: str,
+        type_name: str,
+        parameters: object,
+        at_type: Origin,
+        place: Origin,
+        why: str,
+        index: int | None = None,
+    ) -> PluginPlan | None:
+        try:
+            found = self.catalogue.find(type_name)
+        except PluginTypeError as error:
+            self.faults.error(at_type, str(error), error.hint)
+            return None
+        text = json.dumps({} if parameters is None else parameters)
+        checked = self._check_parameters(found, text, index, place)
+        if checked is None:
+            return None
+        params, references = checked
+        return PluginPlan(name, type_name, found, text, params, references, why)
+
+    def _check_parameters(
+        self, found: PluginType, text: str, index: int | None, place: Origin
+    ) -> tuple[PluginParams, Sequence[Reference]] | None:
+        references: list[Reference] = []
+
+        def collect(name: str, point: type) -> str:
+            references.append(Reference(name, point))
+            return name
+
+        try:
+            return found.params.model_validate_json(text, context=collect), references
+        except ValidationError as error:
+            for fault in error.errors(include_url=False):
+                self._report(fault, index, place)
+            return None
+
+    def _report(self, fault: Any, index: int | None, place: Origin) -> None:  # noqa: ANN401
+        if fault["type"] == "extra_forbidden":
+            return
+        base = () if index is None else ("plugins", index, "parameters")
+        tree = self.configuration.tree if index is not None else Entries({}, place)
+        report(fault, tree, self.faults, base)
+
+    def origin_of_plugin(self, name: str, *below: str) -> Origin:
+        """The place of a configured plugin, or of what is `below` it."""
+        for index, spec in enumerate(self.settings.plugins):
+            if spec.key == name:
+                return self.configuration.origin("plugins", index, *below)
+        return Origin("added")

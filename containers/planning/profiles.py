@@ -1,0 +1,143 @@
+"""Plans the profiles: who filters, scores and picks in each, and who picks the profile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from app.extension import Filter, Picker, ProfilePicker, Scorer
+from app.settings.schema import ProfileEntry, ProfileSpec
+from app.settings.tree import Origin
+from containers.planning.draft import Draft
+from containers.planning.plan import PluginPlan, ProfilePlan
+
+DEFAULT_PROFILE = "default"
+DEFAULT_PICKER = "max-score-picker"
+SINGLE = "single-profile-handler"
+BY_HEADER = "header-profile-handler"
+
+
+@dataclass
+class _Parts:
+    name: str
+    origin: Origin
+    filters: list[str] = field(default_factory=list)
+    scorers: list[tuple[str, float]] = field(default_factory=list)
+    pickers: list[str] = field(default_factory=list)
+
+    def add(self, plugin: PluginPlan, weight: float) -> None:
+        if plugin.type.serves(Filter):
+            self.filters.append(plugin.name)
+        if plugin.type.serves(Scorer):
+            self.scorers.append((plugin.name, weight))
+        if plugin.type.serves(Picker):
+            self.pickers.append(plugin.name)
+
+
+def plan_profiles(draft: Draft) -> Sequence[ProfilePlan]:
+    """The enabled profiles, each with exactly one picker."""
+    specs = [(index, spec) for index, spec in enumerate(draft.settings.scheduling_profiles)]
+    profiles = [_parts_of(draft, index, spec) for index, spec in specs if spec.enabled]
+    draft.notes += [f"the profile {spec.name} is disabled" for _, spec in specs if not spec.enabled]
+    if not profiles:
+        if specs and not any(spec.enabled for _, spec in specs):
+            origin = draft.configuration.origin("schedulingProfiles")
+            draft.faults.error(origin, "every profile is disabled", "at least one must be enabled")
+        profiles = [_everything(draft)]
+    _give_pickers(draft, profiles)
+    return [
+        ProfilePlan(p.name, p.filters, p.scorers, p.pickers[0] if p.pickers else DEFAULT_PICKER)
+        for p in profiles
+    ]
+
+
+def plan_profile_picker(draft: Draft, profiles: Sequence[ProfilePlan]) -> str:
+    """The one ProfilePicker's name."""
+    found = list(draft.serving(ProfilePicker))
+    if len(found) > 1:
+        names = " and ".join(repr(plugin.name) for plugin in found)
+        draft.faults.error(
+            draft.origin_of_plugin(found[1].name), f"there are several profile pickers: {names}", "keep one"
+        )
+    if found:
+        _check_fits(draft, found[0], profiles)
+        draft.used.add(found[0].name)
+        return found[0].name
+    if len(profiles) == 1:
+        draft.add(SINGLE, "one profile needs no choice")
+        return SINGLE
+    draft.faults.warn(
+        draft.configuration.origin("schedulingProfiles"),
+        f"several profiles and no profile picker: the header EPP-Profile chooses, {profiles[0].name!r} by default",
+        f"add {BY_HEADER} or another profile picker to plugins",
+    )
+    draft.add(BY_HEADER, "several profiles need a choice", {"defaultProfile": profiles[0].name})
+    return BY_HEADER
+
+
+def _check_fits(draft: Draft, plugin: PluginPlan, profiles: Sequence[ProfilePlan]) -> None:
+    """A ProfilePicker may say that it takes one profile only, and which profiles it must have."""
+    cls, names = plugin.type.cls, [profile.name for profile in profiles]
+    origin = draft.origin_of_plugin(plugin.name)
+    if getattr(cls, "single_profile", False) and len(profiles) > 1:
+        draft.faults.error(
+            origin,
+            f"{plugin.type_name} takes one profile, and there are {len(profiles)}: {', '.join(names)}",
+            f"use {BY_HEADER} or another profile picker",
+        )
+    expected = getattr(cls, "profile_names", None)
+    for name in expected(plugin.params) if expected else ():
+        if name not in names:
+            draft.faults.error(origin, f"it needs the profile {name!r}", f"profiles are {', '.join(names)}")
+
+
+def _parts_of(draft: Draft, index: int, spec: ProfileSpec) -> _Parts:
+    parts = _Parts(spec.name, draft.configuration.origin("schedulingProfiles", index))
+    for place, entry in enumerate(spec.plugins):
+        origin = draft.configuration.origin("schedulingProfiles", index, "plugins", place)
+        _add_entry(draft, parts, entry, origin)
+    return parts
+
+
+def _add_entry(draft: Draft, parts: _Parts, entry: ProfileEntry, origin: Origin) -> None:
+    if not entry.enabled or entry.plugin_ref in draft.disabled:
+        why = "" if not entry.enabled else ", which is disabled"
+        draft.notes.append(f"the profile {parts.name} runs without {entry.plugin_ref}{why}")
+        draft.used.add(entry.plugin_ref)
+        return
+    plugin = draft.resolve(entry.plugin_ref, origin, "a profile's entry")
+    if plugin is None:
+        return
+    if not plugin.type.serves(Filter, Scorer, Picker):
+        draft.faults.warn(origin, f"{entry.plugin_ref!r} does nothing here: it is no filter, scorer or picker")
+    elif entry.weight is not None and not plugin.type.serves(Scorer):
+        draft.faults.warn(origin, f"{entry.plugin_ref!r} has a weight and is no scorer: the weight does nothing")
+    parts.add(plugin, 1.0 if entry.weight is None else entry.weight)
+
+
+def _everything(draft: Draft) -> _Parts:
+    """The profile of a configuration without profiles: all that can take part, in the order listed."""
+    parts = _Parts(DEFAULT_PROFILE, draft.configuration.origin("plugins"))
+    for plugin in draft.serving(Filter, Scorer, Picker):
+        parts.add(plugin, 1.0)
+        draft.used.add(plugin.name)
+    return parts
+
+
+def _give_pickers(draft: Draft, profiles: Sequence[_Parts]) -> None:
+    for parts in profiles:
+        if len(parts.pickers) > 1:
+            names = " and ".join(map(repr, parts.pickers))
+            draft.faults.error(parts.origin, f"the profile {parts.name!r} has several pickers: {names}", "keep one")
+    without = [parts for parts in profiles if not parts.pickers]
+    if not without:
+        return
+    pickers = list(draft.serving(Picker))
+    picker = pickers[0] if len(pickers) == 1 else draft.plugins.get(DEFAULT_PICKER)
+    if picker is None or not picker.type.serves(Picker):
+        names = ", ".join(parts.name for parts in without)
+        picker = draft.add(DEFAULT_PICKER, f"no picker in {names}")
+    for parts in without:
+        if picker is not None:
+            parts.pickers.append(picker.name)
+            draft.used.add(picker.name)

@@ -1,0 +1,1 @@
+"""Discovery: where endpoints come from."""

@@ -1,0 +1,1 @@
+"""Pickers: which of the scored endpoints it will be."""

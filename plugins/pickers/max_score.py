@@ -1,0 +1,41 @@
+"""`max-score-picker`: the highest total wins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from pydantic import Field
+
+from pointsman import Endpoint, InferenceRequest, PluginParams, Random, Scored, plugin
+
+
+@plugin("max-score-picker", category="")
+class MaxScorePicker:
+    """Picks the endpoints with the highest totals; ties are broken at random, each as likely as the other."""
+
+    class Params(PluginParams):
+        """How many endpoints are announced."""
+
+        max_num_of_endpoints: int = Field(default=1, ge=1)
+        """Endpoints in the list given to a proxy, best first; fewer if there are fewer."""
+
+    def __init__(self, params: Params, random: Random) -> None:
+        self._count = params.max_num_of_endpoints
+        self._random = random
+
+    def pick(self, request: InferenceRequest, scored: Scored) -> Sequence[Endpoint]:  # noqa: ARG002
+        """The best `max_num_of_endpoints`."""
+        if self._count == 1:
+            return (scored.candidates[self._best(scored)],)
+        order = sorted(self._shuffled(len(scored)), key=scored.totals.tolist().__getitem__, reverse=True)
+        return [scored.candidates[row] for row in order[: self._count]]
+
+    def _best(self, scored: Scored) -> int:
+        totals = scored.totals
+        best = int(totals.argmax())
+        tied = np.flatnonzero(totals == totals[best])
+        return best if len(tied) == 1 else int(tied[self._random.randrange(len(tied))])
+
+    def _shuffled(self, count: int) -> list[int]:
+        return self._random.sample(range(count), count)

@@ -1,0 +1,1 @@
+"""Producers: facts about a request, found before it is scheduled."""

@@ -1,0 +1,145 @@
+"""`approx-prefix-cache-producer`: which endpoints have how much of the prompt cached, learned from past picks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pydantic import Field
+
+from plugins.shared.prefix_index import PrefixIndex, chain_of, seed_of
+from pointsman import (
+    BYTES_PER_TOKEN,
+    PREFIX_HITS,
+    PREFIX_SHAPE,
+    AnyFactKey,
+    Clock,
+    Decision,
+    InferenceRequest,
+    PluginName,
+    PluginParams,
+    Pool,
+    PrefixShape,
+    plugin,
+)
+
+TUNED_BLOCK_TOKENS = 64
+"""Least size of a block that follows the engine's: smaller ones cost more hashing than they tell."""
+
+TUNE_EVERY = 1.0
+"""Seconds between two looks at the engines' cache sizes."""
+
+PREFILL_PROFILE = "prefill"
+"""The profile whose pick fills its cache with the prompt as well."""
+
+
+@plugin("approx-prefix-cache-producer", aliases=("multicluster-approx-prefix-cache-producer",))
+class ApproxPrefixCacheProducer:
+    """Remembers which prompts went to which endpoint, and tells how much of a new prompt each has seen.
+
+    Prompts are compared in blocks; only a gapless match from the beginning counts, and only within the same model,
+    adapter and cache salt. What an endpoint is taken to hold is bounded by its cache's size, least recent first out.
+    """
+
+    class Params(PluginParams):
+        """Block size and bounds."""
+
+        auto_tune: bool = True
+        """Follow the engine: its blocks, in multiples of at least 64 tokens, and as many as fit in its cache."""
+        block_size_tokens: int = Field(default=16, ge=1, le=65536)
+        """Tokens per block. With `autoTune` not below 64, and only for engines that do not tell theirs."""
+        block_size: int | None = Field(default=None, ge=1, le=65536)
+        """Older name of `blockSizeTokens`; counts where that one is not given."""
+        max_prefix_tokens_to_match: int = Field(default=131072, ge=0)
+        """Tokens from a prompt's beginning that are compared; the rest costs nothing."""
+        max_prefix_blocks_to_match: int = Field(default=2048, ge=0)
+        """Older bound, in blocks; counts where `maxPrefixTokensToMatch` is 0. Both 0 for no bound."""
+        lru_capacity_per_server: int = Field(default=31250, ge=1, le=100_000_000)
+        """Blocks remembered per endpoint whose cache size is not known."""
+
+    @classmethod
+    def produces(cls, name: str, params: Params) -> tuple[AnyFactKey, ...]:  # noqa: ARG003
+        """The matches, under this instance's name."""
+        return (PREFIX_HITS.of(name), PREFIX_SHAPE.of(name))
+
+    def __init__(self, params: Params, name: PluginName, clock: Clock) -> None:
+        self._params = params
+        self._clock = clock
+        self._hits = PREFIX_HITS.of(name)
+        self._shape = PREFIX_SHAPE.of(name)
+        self._index = PrefixIndex()
+        self._names: frozenset[str] = frozenset()
+        self._tune_at = 0.0
+        self._capacity: dict[str, int] = {}
+        self._use_blocks_of(self._configured_block_tokens())
+
+    async def produce(self, request: InferenceRequest, pool: Pool) -> Mapping[AnyFactKey, object]:
+        """Matched blocks per endpoint, and the request's blocks."""
+        self._follow(pool)
+        if not request.prompts:
+            return {}
+        seed = seed_of(request)
+        chains = [chain_of(prompt, seed, self._block_bytes, self._max_blocks) for prompt in request.prompts]
+        total = sum(map(len, chains))
+        if not total:
+            return {}
+        return {self._hits: self._match(chains), self._shape: PrefixShape(total, self._block_tokens, chains)}
+
+    def on_scheduled(self, request: InferenceRequest, decision: Decision) -> None:
+        """Credits the endpoint picked, and the one that prefills, with the prompt."""
+        shape = request.facts.get(self._shape)
+        if not shape.chains:
+            return
+        names = {decision.endpoint.name}
+        prefill = decision.results.get(PREFILL_PROFILE)
+        if prefill is not None and prefill.endpoints:
+            names.add(prefill.endpoints[0].name)
+        for name in names:
+            capacity = self._capacity.get(name, self._params.lru_capacity_per_server)
+            for chain in shape.chains:
+                self._index.touch(name, chain, capacity)
+
+    def _match(self, chains: Sequence[Sequence[int]]) -> Mapping[str, int]:
+        if len(chains) == 1:
+            return self._index.match(chains[0])
+        total: dict[str, int] = {}
+        for chain in chains:
+            for name, blocks in self._index.match(chain).items():
+                total[name] = total.get(name, 0) + blocks
+        return total
+
+    def _follow(self, pool: Pool) -> None:
+        """Forgets endpoints that are gone or down, whose caches are gone too, and tunes to the others."""
+        if pool.names is not self._names:
+            self._names = pool.names
+            self._index.keep_only(self._names)
+        now = self._clock.now()
+        if self._params.auto_tune and now >= self._tune_at:
+            self._tune_at = now + TUNE_EVERY
+            self._tune(pool)
+
+    def _tune(self, pool: Pool) -> None:
+        candidates = pool.candidates()
+        known = [(name, m) for name, m in zip(candidates.names, candidates.metrics, strict=True) if m]
+        sizes = [metrics.block_size for _, metrics in known if metrics.block_size]
+        if sizes:
+            self._use_blocks_of(-(-TUNED_BLOCK_TOKENS // sizes[0]) * sizes[0])
+        self._capacity = {
+            name: max(metrics.num_blocks * metrics.block_size // self._block_tokens, 1)
+            for name, metrics in known
+            if metrics.num_blocks and metrics.block_size
+        }
+
+    def _configured_block_tokens(self) -> int:
+        params = self._params
+        given = params.block_size if "block_size_tokens" not in params.model_fields_set else None
+        size = given or params.block_size_tokens
+        return max(size, TUNED_BLOCK_TOKENS) if params.auto_tune else size
+
+    def _use_blocks_of(self, tokens: int) -> None:
+        params = self._params
+        self._block_tokens = tokens
+        self._block_bytes = tokens * BYTES_PER_TOKEN
+        bound = params.max_prefix_tokens_to_match // tokens
+        if not params.max_prefix_tokens_to_match:
+            bound = params.max_prefix_blocks_to_match or 2**31
+        self._max_blocks = bound

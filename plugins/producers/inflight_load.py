@@ -1,0 +1,163 @@
+"""`inflight-load-producer`: requests and tokens that this process has in flight to each endpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from pydantic import Field
+
+from pointsman import (
+    IN_FLIGHT_REQUESTS,
+    IN_FLIGHT_TOKENS,
+    PREFIX_HITS,
+    PREFIX_SHAPE,
+    UNCACHED_TOKENS,
+    AnyFactKey,
+    Decision,
+    InferenceRequest,
+    Outcome,
+    PluginName,
+    PluginParams,
+    Pool,
+    plugin,
+)
+
+PREFILL_PROFILE = "prefill"
+"""Its pick is done with the request when the answer begins."""
+
+
+class _Entry(NamedTuple):
+    endpoint: str
+    profile: str
+    tokens: int
+
+
+class _PerName(Mapping[str, float]):
+    """A mapping whose values are worked out only if somebody asks."""
+
+    def __init__(self, names: Collection[str], value: Callable[[str], float]) -> None:
+        self._names = names
+        self._value = value
+
+    def __getitem__(self, name: str) -> float:
+        if name not in self._names:
+            raise KeyError(name)
+        return self._value(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+@plugin("inflight-load-producer")
+class InflightLoadProducer:
+    """Counts requests and estimated tokens in flight, from the decision to the end of the answer.
+
+    Unlike the engines' metrics the counts are never late. They cover the picks of every profile.
+    """
+
+    class Params(PluginParams):
+        """How tokens are estimated."""
+
+        add_estimated_output_tokens: bool = False
+        """Count the answer's tokens as well, as far as they can be guessed."""
+        output_ratio: float = Field(default=1.5, ge=0.0)
+        """Guessed tokens of an answer per token of the prompt."""
+        max_estimated_output_tokens: int | None = Field(default=None, ge=0)
+        """Bound on that guess; the request's own limit bounds it too."""
+        prefix_match_info_producer_name: str = ""
+        """Whose matches are taken off a request's tokens; empty for `approx-prefix-cache-producer`."""
+        sync_cross_replica_state: bool = True
+        """Accepted from older files and without effect: counts are this process's own."""
+
+    @classmethod
+    def produces(cls, name: str, params: Params) -> tuple[AnyFactKey, ...]:  # noqa: ARG003
+        """The counts, under this instance's name."""
+        return (IN_FLIGHT_REQUESTS.of(name), IN_FLIGHT_TOKENS.of(name), UNCACHED_TOKENS.of(name))
+
+    @classmethod
+    def wants(cls, params: Params) -> tuple[AnyFactKey, ...]:
+        """The matches, if something else has them produced."""
+        producer = params.prefix_match_info_producer_name
+        return (PREFIX_HITS.of(producer), PREFIX_SHAPE.of(producer))
+
+    def __init__(self, params: Params, name: PluginName) -> None:
+        self._params = params
+        self._keys = (IN_FLIGHT_REQUESTS.of(name), IN_FLIGHT_TOKENS.of(name), UNCACHED_TOKENS.of(name))
+        self._hits = PREFIX_HITS.of(params.prefix_match_info_producer_name)
+        self._shape = PREFIX_SHAPE.of(params.prefix_match_info_producer_name)
+        self._requests: dict[str, int] = {}
+        self._tokens: dict[str, int] = {}
+        self._entries: dict[int, list[_Entry]] = {}
+
+    async def produce(self, request: InferenceRequest, pool: Pool) -> Mapping[AnyFactKey, object]:
+        """Live counts, and what this request would cost each endpoint."""
+        requests, tokens, uncached = self._keys
+        return {
+            requests: MappingProxyType(self._requests),
+            tokens: MappingProxyType(self._tokens),
+            uncached: _PerName(pool.names, lambda name: self._uncached(request, name)),
+        }
+
+    def on_scheduled(self, request: InferenceRequest, decision: Decision) -> None:
+        """Counts the first pick of every profile."""
+        entries = [
+            _Entry(result.endpoints[0].name, profile, self._estimate(request, result.endpoints[0].name))
+            for profile, result in decision.results.items()
+            if result.endpoints
+        ]
+        self._entries[id(decision)] = entries
+        for entry in entries:
+            _add(self._requests, entry.endpoint, 1)
+            _add(self._tokens, entry.endpoint, entry.tokens)
+
+    def on_first_byte(self, request: InferenceRequest, decision: Decision) -> None:  # noqa: ARG002
+        """The prompt is worked off: prefill picks are done; the others keep their request, and guessed output."""
+        entries = self._entries.get(id(decision), [])
+        kept = []
+        for entry in entries:
+            if entry.profile == PREFILL_PROFILE and len(entries) > 1:
+                self._release(entry)
+            elif self._params.add_estimated_output_tokens:
+                kept.append(entry)
+            else:
+                _add(self._tokens, entry.endpoint, -entry.tokens)
+                kept.append(entry._replace(tokens=0))
+        self._entries[id(decision)] = kept
+
+    def on_finished(self, request: InferenceRequest, decision: Decision, outcome: Outcome) -> None:  # noqa: ARG002
+        """Gives back all that is left."""
+        for entry in self._entries.pop(id(decision), ()):
+            self._release(entry)
+
+    def _release(self, entry: _Entry) -> None:
+        _add(self._requests, entry.endpoint, -1)
+        _add(self._tokens, entry.endpoint, -entry.tokens)
+
+    def _estimate(self, request: InferenceRequest, endpoint: str) -> int:
+        return self._uncached(request, endpoint) + self._output(request)
+
+    def _uncached(self, request: InferenceRequest, endpoint: str) -> int:
+        hits = request.facts.per_endpoint(self._hits).get(endpoint, 0)
+        shape = request.facts.get(self._shape)
+        return max(request.prompt_tokens - int(hits) * shape.block_tokens, 0)
+
+    def _output(self, request: InferenceRequest) -> int:
+        if not self._params.add_estimated_output_tokens:
+            return 0
+        guess = round(request.prompt_tokens * self._params.output_ratio)
+        bounds = (request.max_output_tokens, self._params.max_estimated_output_tokens)
+        return min([guess, *(bound for bound in bounds if bound is not None)])
+
+
+def _add(counts: dict[str, int], name: str, amount: int) -> None:
+    """Adds, and forgets an endpoint with nothing left, so that gone endpoints leave nothing behind."""
+    total = counts.get(name, 0) + amount
+    if total > 0:
+        counts[name] = total
+    else:
+        counts.pop(name, None)

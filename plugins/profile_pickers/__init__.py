@@ -1,0 +1,1 @@
+"""Profile pickers: which profiles run for a request."""

@@ -1,0 +1,1 @@
+"""Scorers: how well each endpoint would serve a request."""

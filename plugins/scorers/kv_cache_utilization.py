@@ -1,0 +1,16 @@
+"""`kv-cache-utilization-scorer`: more free KV cache is better."""
+
+from __future__ import annotations
+
+from pointsman import KV_CACHE_USAGE, Candidates, InferenceRequest, Scores, plugin
+
+
+@plugin("kv-cache-utilization-scorer", aliases=("kv-cache-util",), category="distribution")
+class KvCacheUtilizationScorer:
+    """Prefers endpoints with more free KV cache: the score is the free share."""
+
+    needs = (KV_CACHE_USAGE,)
+
+    def score(self, request: InferenceRequest, candidates: Candidates) -> Scores:  # noqa: ARG002
+        """`1 - usage`, not normalised over the candidates."""
+        return 1.0 - candidates.kv_cache_usage

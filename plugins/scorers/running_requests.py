@@ -1,0 +1,17 @@
+"""`running-requests-size-scorer`: fewer running requests are better."""
+
+from __future__ import annotations
+
+from plugins.shared.scaling import least_is_best
+from pointsman import RUNNING, Candidates, InferenceRequest, Scores, plugin
+
+
+@plugin("running-requests-size-scorer", category="distribution")
+class RunningRequestsScorer:
+    """Prefers endpoints with fewer requests in their batch: 1 for the fewest, 0 for the most."""
+
+    needs = (RUNNING,)
+
+    def score(self, request: InferenceRequest, candidates: Candidates) -> Scores:  # noqa: ARG002
+        """`(max - running) / (max - min)`, 1 when all are equal."""
+        return least_is_best(candidates.running)

@@ -1,0 +1,101 @@
+"""Which metric of which engine says what."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pointsman import Sample
+
+_SPEC = re.compile(r"\s*([a-zA-Z_:][a-zA-Z0-9_:]*)\s*(?:\{(.*)\})?\s*")
+_PAIR = re.compile(r'\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*(?:"([^"]*)"|([^",{}]*?))\s*(?:,|$)')
+
+
+@dataclass(frozen=True, slots=True)
+class MetricSpec:
+    """A metric's name and the labels that a sample of it must have."""
+
+    name: str
+    labels: Mapping[str, str]
+
+    @classmethod
+    def parse(cls, text: str) -> MetricSpec:
+        """Reads `name` or `name{label=value, other="value"}`. Raises `ValueError` for anything else."""
+        match = _SPEC.fullmatch(text)
+        pairs, end = {}, 0
+        inner = (match and match[2]) or ""
+        while match and end < len(inner):
+            pair = _PAIR.match(inner, end)
+            if pair is None:
+                match = None
+                break
+            pairs[pair[1]] = pair[2] if pair[2] is not None else pair[3]
+            end = pair.end()
+        if match is None:
+            message = f"{text!r} is no metric: expected name or name{{label=value}}"
+            raise ValueError(message)
+        return cls(match[1], pairs)
+
+    def of(self, samples: Mapping[str, Sequence[Sample]]) -> list[Sample]:
+        """The samples that have the name and the labels."""
+        return [
+            sample
+            for sample in samples.get(self.name, ())
+            if all(sample.labels.get(label) == value for label, value in self.labels.items())
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """The metrics of one kind of model server. Of several specs for one thing the first that a page has counts."""
+
+    name: str
+    prefix: str
+    """What the names of its metrics begin with."""
+    waiting: tuple[MetricSpec, ...] = ()
+    running: tuple[MetricSpec, ...] = ()
+    kv_cache_usage: tuple[MetricSpec, ...] = ()
+    lora: MetricSpec | None = None
+    """Its labels list the adapters; its value is when they were that."""
+    cache_info: MetricSpec | None = None
+    """Its labels hold the cache's block size and number of blocks."""
+    block_size_label: str = "block_size"
+    num_blocks_label: str = "num_gpu_blocks"
+    block_size: MetricSpec | None = None
+    num_blocks: MetricSpec | None = None
+
+    @property
+    def wanted(self) -> frozenset[str]:
+        """Names of all metrics it is read from."""
+        several = (*self.waiting, *self.running, *self.kv_cache_usage)
+        single = (self.lora, self.cache_info, self.block_size, self.num_blocks)
+        return frozenset(spec.name for spec in (*several, *single) if spec is not None)
+
+
+def _specs(*texts: str) -> tuple[MetricSpec, ...]:
+    return tuple(map(MetricSpec.parse, texts))
+
+
+VLLM = Engine(
+    "vllm",
+    "vllm:",
+    waiting=_specs("vllm:num_requests_waiting"),
+    running=_specs("vllm:num_requests_running"),
+    kv_cache_usage=_specs("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"),
+    lora=MetricSpec.parse("vllm:lora_requests_info"),
+    cache_info=MetricSpec.parse("vllm:cache_config_info"),
+)
+SGLANG = Engine(
+    "sglang",
+    "sglang:",
+    waiting=_specs("sglang:num_queue_reqs"),
+    running=_specs("sglang:num_running_reqs"),
+    kv_cache_usage=_specs("sglang:token_usage"),
+    cache_info=MetricSpec.parse("sglang:cache_config_info"),
+    block_size_label="page_size",
+    num_blocks_label="num_pages",
+)
+
+ENGINES: Mapping[str, Engine] = {engine.name: engine for engine in (VLLM, SGLANG)}
+"""The engines known without configuration, by name."""

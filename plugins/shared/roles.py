@@ -1,0 +1,14 @@
+"""The role label that tells prefill and decode workers apart."""
+
+from __future__ import annotations
+
+from pointsman import ROLE_LABEL, Candidates
+
+DECODE_ROLES = frozenset({"decode", "prefill-decode", "both", "encode-prefill-decode"})
+PREFILL_ROLES = frozenset({"prefill", "encode-prefill", "prefill-decode", "both", "encode-prefill-decode"})
+
+
+def with_role(candidates: Candidates, roles: frozenset[str], *, unlabelled: bool) -> list[bool]:
+    """Which candidates have one of `roles`; `unlabelled` is the answer for those without a role."""
+    labels = [endpoint.labels.get(ROLE_LABEL) for endpoint in candidates]
+    return [unlabelled if role is None else role in roles for role in labels]

@@ -1,0 +1,1 @@
+"""Sources and extractors: how the load of an endpoint is read."""
