@@ -29,10 +29,12 @@ class Checked:
         """The effective configuration as YAML."""
         return effective(self.configuration, self.plan, origins=origins)
 
-    def container(self) -> ApplicationContainer:
-        """A fresh container; nothing in it is built yet."""
+    def container(self, **instead: object) -> ApplicationContainer:
+        """A fresh container; nothing in it is built yet. `instead` are objects to use in place of providers, by name."""
         container = ApplicationContainer(settings=self.configuration.settings, plan=self.plan)
         container.effective.override(providers.Callable(self.effective))
+        for name, value in instead.items():
+            container.providers[name].override(providers.Object(value))
         return container
 
 
