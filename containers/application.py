@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random as SystemRandom
+from typing import Any
 
 from dependency_injector import containers, providers
 from prometheus_client import CollectorRegistry
@@ -36,7 +37,7 @@ from containers.planning.plan import Plan
 class ApplicationContainer(containers.DeclarativeContainer):
     """The process. Override a provider on an instance before its first call; build a new instance per test."""
 
-    itself = providers.Self()
+    itself: providers.Self[Any] = providers.Self()
     settings = providers.Dependency(instance_of=Settings)
     plan = providers.Dependency(instance_of=Plan)
     effective = providers.Object("")

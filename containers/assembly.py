@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from dependency_injector import providers
 
@@ -30,7 +32,7 @@ class Checked:
         return effective(self.configuration, self.plan, origins=origins)
 
     def container(self, **instead: object) -> ApplicationContainer:
-        """A fresh container; nothing in it is built yet. `instead` are objects to use in place of providers, by name."""
+        """A fresh container, nothing in it built yet. `instead` are objects in place of providers, by name."""
         container = ApplicationContainer(settings=self.configuration.settings, plan=self.plan)
         container.effective.override(providers.Callable(self.effective))
         for name, value in instead.items():
@@ -56,7 +58,8 @@ def _try_to_build(checked: Checked) -> None:
     generation: GenerationContainer = checked.container().generation()
     faults, origin_of = checked.configuration.faults, checked.configuration.origin
     names = [spec.key for spec in checked.configuration.settings.plugins]
-    for name, provider in generation.plugins.providers.items():
+    plugins: Mapping[str, providers.Provider[Any]] = generation.plugins.providers  # type: ignore[assignment]
+    for name, provider in plugins.items():
         origin = origin_of("plugins", names.index(name)) if name in names else origin_of()
         try:
             plugin = provider()

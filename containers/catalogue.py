@@ -193,7 +193,9 @@ def describe(cls: type, address: str) -> PluginType:
     mark = mark_of(cls) or PluginMark(address)
     points = frozenset(point for point in EXTENSION_POINTS if _implements(cls, point))
     if not points - {Lifecycle}:
-        raise PluginTypeError(f"the class {address} implements no extension point", "does it have a method such as score?")
+        raise PluginTypeError(
+            f"the class {address} implements no extension point", "does it have a method such as score?"
+        )
     params: type[PluginParams] = NoParams
     argument: str | None = None
     services: dict[str, Any] = {}

@@ -36,7 +36,7 @@ class _Effective:
         plugins = written.with_("plugins", Entry(DEFAULT, self._plugins()))
         return plugins.with_("schedulingProfiles", Entry(DEFAULT, self._profiles()))
 
-    def _node(self, value: Any, path: Path, added: str = "") -> Node:  # noqa: ANN401 - any YAML
+    def _node(self, value: Any, path: Path, added: str = "") -> Node:
         origin = Origin(f"added: {added}") if added else self._origin(path)
         match value:
             case dict():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from dependency_injector import containers, providers
@@ -42,10 +42,12 @@ class GenerationContainer(containers.DeclarativeContainer):
     """Observers that belong to the process and not to the configuration, as `Named`."""
     scheduler = providers.Factory(Scheduler, profile_picker=profile_picker, profiles=profiles)
     bindings = providers.List()
-    discovery = providers.Object(None)
+    discovery: providers.Provider[Any] = providers.Object(None)
 
 
-def build_generation(plan: Plan, services: Mapping[Any, Any], observers: Iterable[Named[Any]] = ()) -> GenerationContainer:
+def build_generation(
+    plan: Plan, services: Mapping[Any, Any], observers: Iterable[Named[Any]] = ()
+) -> GenerationContainer:
     """The container of `plan`. `services` are the plugins' collaborators by type.
 
     Nothing is constructed yet: override providers first, then call them.
@@ -53,7 +55,7 @@ def build_generation(plan: Plan, services: Mapping[Any, Any], observers: Iterabl
     container = GenerationContainer()
     for plugin in plan.plugins.values():
         container.plugins.set_provider(plugin.name, _singleton(plugin, services))
-    by_name = container.plugins.providers
+    by_name: Mapping[str, providers.Singleton[Any]] = container.plugins.providers  # type: ignore[assignment]
     for plugin in plan.plugins.values():
         _give_parameters(plugin, by_name)
     container.profiles.add_kwargs({profile.name: _profile(profile, by_name) for profile in plan.profiles})
@@ -73,8 +75,8 @@ def build_generation(plan: Plan, services: Mapping[Any, Any], observers: Iterabl
 
 def pipeline_of(container: GenerationContainer) -> Pipeline:
     """What the router runs, built from `container`."""
-    observers = container.observers()
-    machine = container.machine_observers()
+    observers: Mapping[str, Sequence[Named[Any]]] = container.observers()
+    machine: Sequence[Named[Any]] = container.machine_observers()
 
     def of(point: type[P]) -> tuple[Named[P], ...]:
         return (*observers[point.__name__], *(named for named in machine if isinstance(named.plugin, point)))
@@ -117,7 +119,7 @@ def _singleton(plan: PluginPlan, services: Mapping[Any, Any]) -> providers.Singl
     return providers.Singleton(plan.type.cls, **arguments)
 
 
-def _give_parameters(plan: PluginPlan, by_name: Mapping[str, providers.Provider[Any]]) -> None:
+def _give_parameters(plan: PluginPlan, by_name: Mapping[str, providers.Singleton[Any]]) -> None:
     """Sets the `params` of a plugin's provider; it comes last, since they may name any other plugin."""
     if plan.type.params_argument is None:
         return

@@ -59,9 +59,7 @@ def simulated_servers(simulation: Simulation) -> Sequence[SimulatedServer]:
     ]
 
 
-def written_down(
-    specs: Sequence[EndpointSpec], servers: Sequence[SimulatedServer]
-) -> Callable[[], Sequence[Endpoint]]:
+def written_down(specs: Sequence[EndpointSpec], servers: Sequence[SimulatedServer]) -> Callable[[], Sequence[Endpoint]]:
     """The endpoints of the configuration and of the embedded fleet, whose ports are known once it has started."""
     fixed = [_endpoint(spec) for spec in specs if spec.enabled]
     return lambda: [

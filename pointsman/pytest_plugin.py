@@ -1,12 +1,12 @@
 """pytest fixtures for projects that test their own configuration and plugins; installed with Pointsman.
 
-    @pytest.fixture
-    def pointsman_config():
-        return ["builtin:default", "deploy/pointsman.yaml"]
+@pytest.fixture
+def pointsman_config():
+    return ["builtin:default", "deploy/pointsman.yaml"]
 
-    def test_my_scorer_is_shared(pointsman_container):
-        generation = pointsman_container.generation()
-        generation.plugins.providers["my-scorer"].override(...)
+def test_my_scorer_is_shared(pointsman_container):
+    generation = pointsman_container.generation()
+    generation.plugins.providers["my-scorer"].override(...)
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """For tests of plugins: builders of what they meet, and checks of what an extension point promises.
 
-    def test_my_scorer():
-        check_scorer(MyScorer(MyScorer.Params()))
-        busy, idle = make_endpoint("busy"), make_endpoint("idle")
-        candidates = make_candidates(busy, idle, waiting=[9, 0])
-        assert list(MyScorer(MyScorer.Params()).score(make_request(), candidates)) == [0, 1]
+def test_my_scorer():
+    check_scorer(MyScorer(MyScorer.Params()))
+    busy, idle = make_endpoint("busy"), make_endpoint("idle")
+    candidates = make_candidates(busy, idle, waiting=[9, 0])
+    assert list(MyScorer(MyScorer.Params()).score(make_request(), candidates)) == [0, 1]
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def make_request(
     id: str = "test",  # noqa: A002 - the field's name
     headers: Mapping[str, str] | None = None,
     facts: Mapping[AnyFactKey, object] | None = None,
-    **fields: Any,  # noqa: ANN401 - the other fields of InferenceRequest
+    **fields: Any,
 ) -> InferenceRequest:
     """A chat request with one prompt; header names are made lower-case."""
     return InferenceRequest(
@@ -95,7 +95,7 @@ def make_request(
     )
 
 
-def make_candidates(  # noqa: PLR0913 - one argument per column
+def make_candidates(
     *endpoints: Endpoint | str,
     waiting: Sequence[float] | None = None,
     running: Sequence[float] | None = None,
@@ -156,7 +156,9 @@ def sample_candidates() -> Sequence[Candidates]:
         make_candidates("a", "b", waiting=[0, 1000], running=[256, 0], kv_cache_usage=[1.0, 0.0]),
         make_candidates("a", "b", waiting=[nan, nan], running=[nan, nan], in_flight={"a": 3}),
         make_candidates("a", "b", "c", waiting=[nan, 2, 0], running=[nan, 4, 1], kv_cache_usage=[nan, 0.5, 0.2]),
-        make_candidates(*many, waiting=[random.randrange(50) for _ in many], running=[random.randrange(50) for _ in many]),
+        make_candidates(
+            *many, waiting=[random.randrange(50) for _ in many], running=[random.randrange(50) for _ in many]
+        ),
         make_candidates(*labelled),
     )
 
@@ -252,12 +254,13 @@ def check_source(plugin: MetricsSource, endpoint: Endpoint) -> None:
     """An endpoint at which nothing listens is a `ScrapeError` that says it is unreachable."""
     assert isinstance(plugin, MetricsSource), f"{plugin!r} is no MetricsSource"
     assert plugin.interval is None or plugin.interval > 0, "an interval is None or more than 0"
+    failure: ScrapeError | None = None
     try:
         asyncio.run(_fetch(plugin, endpoint))
     except ScrapeError as error:
-        assert error.unreachable, f"nothing listens there, and that is not said: {error}"
-    else:
-        raise AssertionError("nothing listens there, and something was fetched")
+        failure = error
+    assert failure is not None, "nothing listens there, and something was fetched"
+    assert failure.unreachable, f"nothing listens there, and that is not said: {failure}"
 
 
 def check_extractor(plugin: Extractor, good: object, bad: Iterable[object]) -> None:
@@ -281,9 +284,7 @@ def _every_pair() -> Iterable[tuple[InferenceRequest, Candidates]]:
     return ((request, candidates) for request in sample_requests() for candidates in sample_candidates())
 
 
-async def _produce(
-    plugin: Producer, request: InferenceRequest, candidates: Candidates
-) -> Mapping[AnyFactKey, object]:
+async def _produce(plugin: Producer, request: InferenceRequest, candidates: Candidates) -> Mapping[AnyFactKey, object]:
     return await plugin.produce(request, FakePool(candidates))
 
 

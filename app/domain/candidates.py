@@ -103,7 +103,7 @@ class Candidates(Sequence[Endpoint]):
             return tuple(self)[index]
         if self._rows is None:
             return self._snapshot.roster.endpoints[index]
-        return self._snapshot.roster.endpoints[self._rows[index]]
+        return self._snapshot.roster.endpoints[int(self._rows[index])]
 
     def __iter__(self) -> Iterator[Endpoint]:
         if self._rows is None:
@@ -178,9 +178,7 @@ class Candidates(Sequence[Endpoint]):
     def where(self, keep: Mask) -> Candidates:
         """The candidates for which `keep`, one boolean each, is true, in the same order."""
         rows = np.flatnonzero(keep) if self._rows is None else self._rows[keep]
-        return Candidates(
-            self._snapshot, in_flight=self._in_flight, now=self._now, facts=self._facts, rows=rows
-        )
+        return Candidates(self._snapshot, in_flight=self._in_flight, now=self._now, facts=self._facts, rows=rows)
 
     def _take(self, column: Column) -> Column:
         return column if self._rows is None else column[self._rows]

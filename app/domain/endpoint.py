@@ -47,4 +47,3 @@ class Endpoint:
             other.port,
             other.metrics_port,
         ) and dict(self.labels) == dict(other.labels)
-

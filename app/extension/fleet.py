@@ -41,7 +41,7 @@ class MetricsSource(Protocol):
     interval: float | None
     """Seconds between reads, None for the pool's own."""
 
-    async def fetch(self, endpoint: Endpoint) -> Any:  # noqa: ANN401 - the payload is between source and extractor
+    async def fetch(self, endpoint: Endpoint) -> Any:
         """The endpoint's data in whatever form its extractors take. Raises `ScrapeError`."""
 
 
@@ -49,7 +49,7 @@ class MetricsSource(Protocol):
 class Extractor(Protocol):
     """Reads metrics out of what a source fetched."""
 
-    def extract(self, endpoint: Endpoint, payload: Any) -> EndpointMetrics:  # noqa: ANN401
+    def extract(self, endpoint: Endpoint, payload: Any) -> EndpointMetrics:
         """The metrics in `payload`, which is taken whole or not at all. Raises `ScrapeError`."""
 
 

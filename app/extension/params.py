@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, PlainSerializer, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    PlainSerializer,
+    WithJsonSchema,
+)
 from pydantic.alias_generators import to_camel
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
@@ -57,7 +65,7 @@ class _Reference:
         return {"type": "string", "description": "the name of a plugin"}
 
 
-def _name_of(value: Any) -> str:  # noqa: ANN401 - whatever plugin the name became
+def _name_of(value: Any) -> str:
     return value if isinstance(value, str) else type(value).__name__
 
 

@@ -8,9 +8,9 @@ from typing import NewType, Protocol, TypeVar
 
 from prometheus_client import CollectorRegistry
 
+from app.domain.candidates import Candidates
 from app.domain.endpoint import Endpoint
 from app.domain.facts import Facts
-from app.domain.candidates import Candidates
 
 T = TypeVar("T")
 

@@ -58,8 +58,6 @@ class AioHttpClient:
 
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
-            connector = aiohttp.TCPConnector(
-                limit=0, limit_per_host=self._connections_per_host, keepalive_timeout=15
-            )
+            connector = aiohttp.TCPConnector(limit=0, limit_per_host=self._connections_per_host, keepalive_timeout=15)
             self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
         return self._session

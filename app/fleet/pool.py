@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from app.domain.candidates import Candidates, Roster, Snapshot
 from app.domain.endpoint import Endpoint
-from app.domain.status import EndpointStatus
 from app.domain.facts import NO_FACTS, Facts
 from app.domain.metrics import EndpointMetrics
+from app.domain.status import EndpointStatus
 from app.extension.services import Clock
 
 NOBODY: frozenset[str] = frozenset()
@@ -98,9 +98,7 @@ class EndpointPool:
         """Names of the endpoints that are up; the same object until the list is touched."""
         return self._current().names
 
-    def candidates(
-        self, facts: Facts = NO_FACTS, *, model: str = "", excluding: frozenset[str] = NOBODY
-    ) -> Candidates:
+    def candidates(self, facts: Facts = NO_FACTS, *, model: str = "", excluding: frozenset[str] = NOBODY) -> Candidates:
         """The endpoints that are up, less `excluding` and those known not to serve `model`."""
         rows = self._current().serving_model(model) if model else None
         now = self._clock.now()

@@ -27,8 +27,8 @@ def parse_request(
     that is no JSON object, or names no model, just leaves the model empty.
     """
     size = len(body) if size is None else size
-    model = unquote(path.removeprefix(_MODELS)) if path.startswith(_MODELS) else ""
-    plain = InferenceRequest(request_id, path, method, model, headers=headers, size=size)
+    listed = unquote(path.removeprefix(_MODELS)) if path.startswith(_MODELS) else ""
+    plain = InferenceRequest(request_id, path, method, listed, headers=headers, size=size)
     if method != "POST":
         return plain
     read_prompts = _PROMPTS.get(path.rstrip("/"))
@@ -54,7 +54,7 @@ def parse_request(
 
 
 def _other(request: InferenceRequest, body: bytes) -> InferenceRequest:
-    if not body.lstrip()[:1] == b"{":
+    if body.lstrip()[:1] != b"{":
         return request
     try:
         fields = orjson.loads(body)
@@ -79,7 +79,7 @@ def _object(body: bytes) -> Body:
     return fields
 
 
-def _json(body: bytes) -> Any:  # noqa: ANN401 - whatever JSON holds
+def _json(body: bytes) -> Any:
     """Parses fast, and slowly where that fails or where `model` may stand twice.
 
     The slow way also reads what engines read and orjson does not: lone surrogates in strings.
@@ -162,11 +162,11 @@ def _max_output_tokens(fields: Body) -> int | None:
     return None
 
 
-def _text_or_none(value: Any) -> str | None:  # noqa: ANN401
+def _text_or_none(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def _kind(value: Any) -> str:  # noqa: ANN401
+def _kind(value: Any) -> str:
     """How a value is called in an error; what it holds is never echoed."""
     if value is None:
         return "nothing"

@@ -24,7 +24,7 @@ _CONTENT = b"\x01"
 _NEXT_PART = b"\n"
 
 
-def of_messages(messages: Sequence[Any], tools: Any = None) -> bytes:  # noqa: ANN401 - whatever JSON holds
+def of_messages(messages: Sequence[Any], tools: Any = None) -> bytes:
     """A chat: `tools`, then the messages. Content given as text or as one text part is the same."""
     pieces: list[bytes] = []
     if tools:
@@ -37,7 +37,7 @@ def of_messages(messages: Sequence[Any], tools: Any = None) -> bytes:  # noqa: A
     return b"".join(pieces)
 
 
-def of_text_or_tokens(prompt: Any) -> tuple[bytes, ...]:  # noqa: ANN401
+def of_text_or_tokens(prompt: Any) -> tuple[bytes, ...]:
     """The prompts of a completion or an embedding: text, a list of texts, token ids, or a list of those."""
     if isinstance(prompt, str):
         return (_text(prompt),)
@@ -56,7 +56,7 @@ def _add_message(message: Mapping[str, Any], pieces: list[bytes]) -> None:
             pieces += (_CONTENT, _json(value))
 
 
-def _add_content(content: Any, pieces: list[bytes]) -> None:  # noqa: ANN401
+def _add_content(content: Any, pieces: list[bytes]) -> None:
     if not isinstance(content, list):
         pieces.append(_text(content))
         return
@@ -66,7 +66,7 @@ def _add_content(content: Any, pieces: list[bytes]) -> None:  # noqa: ANN401
         pieces.append(_part(part))
 
 
-def _part(part: Any) -> bytes:  # noqa: ANN401
+def _part(part: Any) -> bytes:
     if isinstance(part, str):
         return _text(part)
     if isinstance(part, Mapping):
@@ -76,7 +76,7 @@ def _part(part: Any) -> bytes:  # noqa: ANN401
     return _media(part)
 
 
-def _media(part: Any) -> bytes:  # noqa: ANN401
+def _media(part: Any) -> bytes:
     """A digest of the part, repeated to the length of `MEDIA_TOKENS`, so that it weighs as much as it costs."""
     url = part.get("image_url") if isinstance(part, Mapping) else None
     if isinstance(url, Mapping):
@@ -89,13 +89,13 @@ def _tokens(ids: Iterable[int]) -> bytes:
     return array("I", [token & 0xFFFFFFFF for token in ids]).tobytes()
 
 
-def _text(value: Any) -> bytes:  # noqa: ANN401
+def _text(value: Any) -> bytes:
     if isinstance(value, str):
         return value.encode("utf-8", "surrogatepass")
     return b"" if value is None else _json(value)
 
 
-def _json(value: Any) -> bytes:  # noqa: ANN401
+def _json(value: Any) -> bytes:
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except orjson.JSONEncodeError:  # lone surrogates, or integers over 64 bits

@@ -66,7 +66,7 @@ class Router:
         name = ""
         try:
             async with asyncio.timeout(self.producer_deadline):
-                for name, producer in pipeline.producers:  # noqa: B007 - named when the deadline passes
+                for name, producer in pipeline.producers:
                     try:
                         found = await producer.produce(request, self.pool)
                     except Exception as error:  # noqa: BLE001 - a producer's failure never fails a request
@@ -90,8 +90,19 @@ class Router:
 class Route:
     """One request on its way: the current decision, and what becomes of it."""
 
-    __slots__ = ("_arrived", "_attempts", "_bytes", "_first_byte", "_pipeline", "_router", "_status", "_tried",
-                 "decision", "ending", "request")
+    __slots__ = (
+        "_arrived",
+        "_attempts",
+        "_bytes",
+        "_first_byte",
+        "_pipeline",
+        "_router",
+        "_status",
+        "_tried",
+        "decision",
+        "ending",
+        "request",
+    )
 
     decision: Decision
 
@@ -169,9 +180,7 @@ class Route:
     def _decide(self) -> None:
         """Decides, counts in flight and tells `on_scheduled`, in one step of the event loop."""
         router = self._router
-        candidates = router.pool.candidates(
-            self.request.facts, model=self.request.model, excluding=self._tried
-        )
+        candidates = router.pool.candidates(self.request.facts, model=self.request.model, excluding=self._tried)
         if not len(candidates):
             raise NoEndpointsError
         self.decision = decision = self._pipeline.scheduler.schedule(self.request, candidates)
@@ -188,9 +197,7 @@ class Route:
 
     def _finish(self, ending: Ending, *, final: bool) -> None:
         self._router.in_flight.leave(self.decision.endpoint.name)
-        outcome = Outcome(
-            ending, self._elapsed(), final, self._status, self._first_byte, self._attempts, self._bytes
-        )
+        outcome = Outcome(ending, self._elapsed(), final, self._status, self._first_byte, self._attempts, self._bytes)
         for name, observer in self._pipeline.on_finished:
             try:
                 observer.on_finished(self.request, self.decision, outcome)

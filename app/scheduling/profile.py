@@ -53,13 +53,9 @@ class Profile:
         scores, faults = self._score(request, left)
         scored = Scored(left, self._weights @ scores)
         endpoints = self._pick(request, scored) if len(left) else ()
-        return ProfileResult(
-            self.name, endpoints, steps, scored, self._scorer_names, self._weights, scores, faults
-        )
+        return ProfileResult(self.name, endpoints, steps, scored, self._scorer_names, self._weights, scores, faults)
 
-    def _narrow(
-        self, request: InferenceRequest, candidates: Candidates
-    ) -> tuple[Candidates, tuple[FilterStep, ...]]:
+    def _narrow(self, request: InferenceRequest, candidates: Candidates) -> tuple[Candidates, tuple[FilterStep, ...]]:
         steps = []
         for name, plugin in self._filters:
             if not len(candidates):
@@ -96,9 +92,7 @@ class Profile:
         return picked
 
 
-def _answer_of_filter(
-    name: str, plugin: Filter, request: InferenceRequest, candidates: Candidates
-) -> Mask:
+def _answer_of_filter(name: str, plugin: Filter, request: InferenceRequest, candidates: Candidates) -> Mask:
     try:
         return np.asarray(_one_each(plugin.filter(request, candidates), len(candidates)), np.bool_)
     except Exception as error:
@@ -113,13 +107,11 @@ def _one_each(answer: Sequence[float] | NDArray[np.float64] | NDArray[np.bool_],
     return array
 
 
-def _clamp(
-    scores: NDArray[np.float64], names: tuple[str, ...], faults: list[PluginFault]
-) -> NDArray[np.float64]:
+def _clamp(scores: NDArray[np.float64], names: tuple[str, ...], faults: list[PluginFault]) -> NDArray[np.float64]:
     total = scores.sum()
     if total != total:  # noqa: PLR0124 - NaN somewhere
-        for row in np.flatnonzero(np.isnan(scores).any(axis=1)).tolist():
-            faults.append(PluginFault(names[row], "Scorer", "it scored NaN"))
+        rows = np.flatnonzero(np.isnan(scores).any(axis=1)).tolist()
+        faults += [PluginFault(names[row], "Scorer", "it scored NaN") for row in rows]
         np.nan_to_num(scores, copy=False, nan=0.0, posinf=np.inf, neginf=-np.inf)
     np.maximum(scores, 0.0, out=scores)
     np.minimum(scores, 1.0, out=scores)

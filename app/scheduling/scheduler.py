@@ -15,9 +15,7 @@ from app.scheduling.profile import Named, Profile
 class Scheduler:
     """Runs the profiles that the ProfilePicker asks for, then lets it conclude."""
 
-    def __init__(
-        self, profile_picker: Named[ProfilePicker] | ProfilePicker, profiles: Mapping[str, Profile]
-    ) -> None:
+    def __init__(self, profile_picker: Named[ProfilePicker] | ProfilePicker, profiles: Mapping[str, Profile]) -> None:
         """A profile picker without a name, as a test may give, is called by its class."""
         if not isinstance(profile_picker, Named):
             profile_picker = Named(type(profile_picker).__name__, profile_picker)
@@ -40,9 +38,7 @@ class Scheduler:
             raise SaturatedError
         return decision
 
-    def _next_profiles(
-        self, request: InferenceRequest, finished: Mapping[str, ProfileResult]
-    ) -> Sequence[str]:
+    def _next_profiles(self, request: InferenceRequest, finished: Mapping[str, ProfileResult]) -> Sequence[str]:
         try:
             names = self._picker.pick_profiles(request, self._names, finished)
         except RoutingError:
@@ -68,4 +64,3 @@ class Scheduler:
         if decision.primary not in decision.results:
             raise PluginError(self._picker_name, f"its primary profile {decision.primary!r} has no result")
         return decision
-

@@ -42,9 +42,7 @@ def normalise(node: Node, shape: Shape, faults: Faults, elsewhere: Elsewhere, *,
             return node
 
 
-def _model(
-    node: Entries, model: type[BaseModel], faults: Faults, elsewhere: Elsewhere, *, ordered: bool
-) -> Entries:
+def _model(node: Entries, model: type[BaseModel], faults: Faults, elsewhere: Elsewhere, *, ordered: bool) -> Entries:
     known = keys_of(model)
     found: dict[str, Entry] = {}
     for key, entry in node.entries.items():

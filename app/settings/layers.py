@@ -80,9 +80,7 @@ def _with_normal_parameters(layer: Node, merged: Node, params_model: ParamsModel
     return layer.with_("plugins", Entry(layer.entries["plugins"].origin, Items(items, plugins.origin)))
 
 
-def _with_parameters(
-    item: Node, inherited: Mapping[str, str], params_model: ParamsModel, faults: Faults
-) -> Node:
+def _with_parameters(item: Node, inherited: Mapping[str, str], params_model: ParamsModel, faults: Faults) -> Node:
     entry = item.entries.get("parameters") if isinstance(item, Entries) else None
     if not isinstance(item, Entries) or entry is None:
         return item
@@ -98,9 +96,7 @@ def _types_by_name(merged: Node) -> dict[str, str]:
     plugins = merged.get("plugins") if isinstance(merged, Entries) else None
     items = plugins.items if isinstance(plugins, Items) else ()
     return {
-        name_of(item, _PLUGIN_IDENTITY) or "": item.text("type") or ""
-        for item in items
-        if isinstance(item, Entries)
+        name_of(item, _PLUGIN_IDENTITY) or "": item.text("type") or "" for item in items if isinstance(item, Entries)
     }
 
 
@@ -197,9 +193,7 @@ def _at(steps: Sequence[tuple[str, str | None]], shape: Shape, value: Node, orig
     return Entries({key: Entry(origin, node)}, origin)
 
 
-def _named(
-    name: str, rest: Sequence[tuple[str, str | None]], shape: Shape, value: Node, origin: Origin
-) -> Node:
+def _named(name: str, rest: Sequence[tuple[str, str | None]], shape: Shape, value: Node, origin: Origin) -> Node:
     if not rest:
         return value
     identity = identity_of(shape) or ("name",)
@@ -214,7 +208,9 @@ def _named(
 def _where_else(folded: str) -> str:
     places = _places().get(folded, [])
     key = places[0].rpartition(".")[2] if places else ""
-    return f"{key!r} belongs in {' or '.join(p.rpartition('.')[0] or 'the top level' for p in places[:2])}" if key else ""
+    return (
+        f"{key!r} belongs in {' or '.join(p.rpartition('.')[0] or 'the top level' for p in places[:2])}" if key else ""
+    )
 
 
 @cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.settings.errors import Faults
 from app.settings.keys import ORDER_KEYS, name_of
-from app.settings.shapes import VALUE, Shape, identity_of, keys_of, fold, shape_at
+from app.settings.shapes import VALUE, Shape, fold, identity_of, keys_of, shape_at
 from app.settings.tree import Entries, Entry, Items, Node, Scalar, is_null
 
 REPLACED_TOGETHER = {"type": "parameters"}
@@ -85,9 +85,7 @@ def _without_order(item: Node) -> tuple[Node, tuple[str, Entry] | None]:
     return item, beside
 
 
-def _position(
-    items: list[Node], identity: tuple[str, ...], beside: tuple[str, Entry] | None, faults: Faults
-) -> int:
+def _position(items: list[Node], identity: tuple[str, ...], beside: tuple[str, Entry] | None, faults: Faults) -> int:
     if beside is None:
         return len(items)
     key, entry = beside

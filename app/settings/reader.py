@@ -35,10 +35,10 @@ _NAN = re.compile(r"\.(?:nan|NaN|NAN)")
 class _Loader(yaml.SafeLoader):
     """Parses and composes only: a scalar is marked as plain or as text, what it means is decided here."""
 
-    def resolve(self, kind: type[yaml.Node], value: str, implicit: Any) -> str:  # noqa: ANN401
+    def resolve(self, kind: type[yaml.Node], value: str, implicit: Any) -> str:
         if kind is yaml.ScalarNode:
             return _PLAIN if implicit[0] else _STRING
-        return str(super().resolve(kind, value, implicit))
+        return str(super().resolve(kind, value, implicit))  # type: ignore[no-untyped-call]
 
 
 def read_yaml(text: str | bytes, source: str, faults: Faults) -> Entries:
@@ -62,7 +62,7 @@ def read_yaml(text: str | bytes, source: str, faults: Faults) -> Entries:
         mark = documents[1].start_mark
         place = Origin(source, mark.line + 1, mark.column + 1)
         faults.error(place, "a second document begins here", "keep one document per file, or name several files")
-    if not documents or documents[0] is None:
+    if not documents:
         return empty
     node = _Converter(source, faults).convert(documents[0], start)
     if isinstance(node, Scalar) and node.value is None:
@@ -120,10 +120,9 @@ class _Converter:
         if node.tag not in (_MAP, _LIST):
             self._faults.error(origin, f"the tag {node.tag} is not supported", "leave it out")
         if isinstance(node, yaml.SequenceNode):
-            items = [
-                self.convert(item, origin.item(index, *_place(item))) for index, item in enumerate(node.value)
-            ]
+            items = [self.convert(item, origin.item(index, *_place(item))) for index, item in enumerate(node.value)]
             return Items(tuple(items), origin)
+        assert isinstance(node, yaml.MappingNode)  # noqa: S101 - there are three kinds
         return Entries(self._entries(node, origin), origin)
 
     def _scalar(self, node: yaml.ScalarNode, origin: Origin) -> Scalar:
@@ -167,7 +166,9 @@ def _compose(text: str | bytes) -> Iterator[yaml.Node]:
     loader = _Loader(text)
     try:
         while loader.check_node():
-            yield loader.get_node()
+            node = loader.get_node()
+            if node is not None:
+                yield node
     finally:
         loader.dispose()
 

@@ -92,7 +92,7 @@ class DataLayer(Section):
     """Where endpoints and their metrics come from."""
 
     inject_defaults: bool = True
-    """Read metrics by default: add `metrics-data-source` with `core-metrics-extractor` where no such source is listed."""
+    """Add `metrics-data-source` with `core-metrics-extractor` where no such source is listed."""
     sources: Many[SourceSpec] = ()
     """Sources of metrics, read in this order."""
     discovery: PluginReference | None = None

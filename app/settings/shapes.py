@@ -33,7 +33,7 @@ def fold(key: str) -> str:
 
 
 @cache
-def shape_of(annotation: Any) -> Shape:  # noqa: ANN401 - any annotation
+def shape_of(annotation: Any) -> Shape:
     """The shape of a value annotated so."""
     origin, args = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
@@ -60,7 +60,8 @@ def keys_of(model: type[BaseModel]) -> Mapping[str, str]:
 def shape_at(model: type[BaseModel], key: str) -> Shape:
     """The shape below a key of `model`, which is spelt as in YAML."""
     (field,) = [f for name, f in model.model_fields.items() if (f.alias or name) == key]
-    return shape_of(field.annotation)
+    annotation: Any = field.annotation
+    return shape_of(annotation)
 
 
 def identity_of(shape: Shape) -> tuple[str, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-
 from typing import Any
 
 
@@ -98,7 +97,7 @@ def is_null(node: Node | None) -> bool:
     return isinstance(node, Scalar) and node.value is None
 
 
-def plain(node: Node) -> Any:  # noqa: ANN401 - whatever YAML holds
+def plain(node: Node) -> Any:
     """The data without its places."""
     match node:
         case Scalar(value):

@@ -28,19 +28,19 @@ def validate(tree: Entries, faults: Faults) -> tuple[Settings, Entries]:
             left: Node | None = tree
             for fault in sorted(error.errors(include_url=False), key=_place, reverse=True):
                 report(fault, tree, faults)
-                left = without(left, fault["loc"]) if left is not None else None  # type: ignore[arg-type]
+                left = without(left, fault["loc"]) if left is not None else None
             tree = left if isinstance(left, Entries) else Entries({}, tree.origin)
         else:
             _check_envelope(settings, tree, faults)
             return settings, tree
 
 
-def _place(fault: Any) -> list[tuple[int, str]]:  # noqa: ANN401
+def _place(fault: Any) -> list[tuple[int, str]]:
     """For removing from the back, so that the indices of what is yet to be removed stay right."""
     return [(step, "") if isinstance(step, int) else (-1, step) for step in fault["loc"]]
 
 
-def report(fault: Any, tree: Node, faults: Faults, base: Sequence[str | int] = ()) -> None:  # noqa: ANN401
+def report(fault: Any, tree: Node, faults: Faults, base: Sequence[str | int] = ()) -> None:
     """Adds one of pydantic's errors about what stands at `base` in `tree`."""
     path = (*base, *(step for step in fault["loc"] if not _is_branch(step)))
     origin = locate(tree, path)
@@ -80,7 +80,7 @@ _BOUNDS: Mapping[str, tuple[str, str]] = {
 }
 
 
-def _sentence(fault: Any) -> tuple[str, str]:  # noqa: ANN401
+def _sentence(fault: Any) -> tuple[str, str]:
     kind, context = fault["type"], fault.get("ctx") or {}
     if kind in _BOUNDS:
         words, bound = _BOUNDS[kind]
@@ -98,7 +98,7 @@ def _sentence(fault: Any) -> tuple[str, str]:  # noqa: ANN401
     return _KINDS.get(kind, ""), ""
 
 
-def _own_words(fault: Any) -> str:  # noqa: ANN401
+def _own_words(fault: Any) -> str:
     return str(fault["msg"]).removeprefix("Value error, ")
 
 
@@ -106,7 +106,7 @@ def _number(value: float) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _shown(fault: Any, path: Sequence[str | int]) -> str:  # noqa: ANN401
+def _shown(fault: Any, path: Sequence[str | int]) -> str:
     """The value as it may be shown: only single short values, and no secrets."""
     value = fault["input"]
     if isinstance(value, bool):

@@ -98,9 +98,7 @@ class SimulatedServer:
     async def _complete(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
         try:
-            parsed = parse_request(
-                request_id="", method="POST", path=request.path, headers={}, body=body
-            )
+            parsed = parse_request(request_id="", method="POST", path=request.path, headers={}, body=body)
         except BadRequestError as error:
             return _error(400, str(error))
         served = (self.options.model, *self.options.adapters)
@@ -142,9 +140,7 @@ class SimulatedServer:
                 pass
         return web.json_response(reply.whole(), headers={SERVER_HEADER: self.options.name})
 
-    async def _stream(
-        self, request: web.Request, reply: _Reply, *, include_usage: bool
-    ) -> web.StreamResponse:
+    async def _stream(self, request: web.Request, reply: _Reply, *, include_usage: bool) -> web.StreamResponse:
         headers = {"content-type": "text/event-stream; charset=utf-8", SERVER_HEADER: self.options.name}
         response = web.StreamResponse(headers=headers)
         response.enable_chunked_encoding()

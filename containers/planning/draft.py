@@ -104,7 +104,7 @@ class Draft:
             if found is not None:
                 self.plugins[spec.key] = found
 
-    def _instance(  # noqa: PLR0913 - the parts of a plugin's specification
+    def _instance(
         self,
         name: str,
         type_name: str,
@@ -142,7 +142,7 @@ class Draft:
                 self._report(fault, index, place)
             return None
 
-    def _report(self, fault: Any, index: int | None, place: Origin) -> None:  # noqa: ANN401
+    def _report(self, fault: Any, index: int | None, place: Origin) -> None:
         if fault["type"] == "extra_forbidden":
             return
         base = () if index is None else ("plugins", index, "parameters")

@@ -45,10 +45,7 @@ def plan_profiles(draft: Draft) -> Sequence[ProfilePlan]:
             draft.faults.error(origin, "every profile is disabled", "at least one must be enabled")
         profiles = [_everything(draft)]
     _give_pickers(draft, profiles)
-    return [
-        ProfilePlan(p.name, p.filters, p.scorers, p.pickers[0] if p.pickers else DEFAULT_PICKER)
-        for p in profiles
-    ]
+    return [ProfilePlan(p.name, p.filters, p.scorers, p.pickers[0] if p.pickers else DEFAULT_PICKER) for p in profiles]
 
 
 def plan_profile_picker(draft: Draft, profiles: Sequence[ProfilePlan]) -> str:

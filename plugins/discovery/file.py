@@ -21,7 +21,9 @@ SIZE_LIMIT = 1024 * 1024
 LOOK_EVERY = 5000
 """Milliseconds after which the file is looked at even if no change was noticed, as on some bind mounts."""
 
-_HOST_NAME = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*", re.I)
+_HOST_NAME = re.compile(
+    r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*", re.IGNORECASE
+)
 
 
 def _address(text: str) -> str:

@@ -26,9 +26,7 @@ def chain_of(prompt: bytes, seed: int, block_bytes: int, max_blocks: int) -> Seq
     """
     end = min(len(prompt) // block_bytes, max_blocks) * block_bytes
     view = memoryview(prompt)
-    return [
-        seed := xxh3_64_intdigest(view[start : start + block_bytes], seed) for start in range(0, end, block_bytes)
-    ]
+    return [seed := xxh3_64_intdigest(view[start : start + block_bytes], seed) for start in range(0, end, block_bytes)]
 
 
 def seed_of(request: InferenceRequest) -> int:

@@ -13,7 +13,6 @@ from pointsman import (
     KV_CACHE_USAGE,
     RUNNING,
     WAITING,
-    AnyFactKey,
     Endpoint,
     EndpointMetrics,
     Exposition,

@@ -49,7 +49,7 @@ class Handler:
         suspect: Callable[[Endpoint], None],
         on_failure: Callable[[InferenceRequest, UpstreamError], None],
     ) -> None:
-        """`suspect` is told of an endpoint that failed, so that it is looked at; `on_failure` of each failed attempt."""
+        """`suspect` is told of an endpoint that failed, to have it looked at; `on_failure` of each failed attempt."""
         self._router = router
         self._upstream = upstream
         self._limits = limits
@@ -78,9 +78,7 @@ class Handler:
                 answer.close()  # gives the connection back if the answer was read to its end, else closes it
 
     def _parse(self, request: web.Request, request_id: str, body: bytes) -> InferenceRequest:
-        plain = decompressed(
-            body, request.headers.get("content-encoding", ""), limit=self._limits.body_bytes
-        )
+        plain = decompressed(body, request.headers.get("content-encoding", ""), limit=self._limits.body_bytes)
         return parse_request(
             request_id=request_id,
             method=request.method,
@@ -119,9 +117,7 @@ class Handler:
         self._suspect(endpoint)
         route.retry(failure)
 
-    async def _relay(
-        self, request: web.Request, route: Route, answer: aiohttp.ClientResponse
-    ) -> web.StreamResponse:
+    async def _relay(self, request: web.Request, route: Route, answer: aiohttp.ClientResponse) -> web.StreamResponse:
         """Streams the answer to the client, piece by piece as it comes."""
         headers = to_client(answer.headers, route.request.id, route.endpoint.authority)
         response = web.StreamResponse(status=answer.status, reason=answer.reason, headers=headers)

@@ -50,7 +50,7 @@ class Upstream:
         Raises `UnreachableError`, `DroppedError` or `UpstreamTimeoutError`.
         """
         url = URL(f"http://{endpoint.authority}{path}", encoded=True)
-        seen = SimpleNamespace(reused=False)
+        seen = {"reused": False}
         try:
             async with asyncio.timeout(self._response_timeout):
                 return await self._open_session().request(
@@ -62,7 +62,7 @@ class Upstream:
             cause = f"no answer within {self._response_timeout:g} s"
             raise UpstreamTimeoutError(endpoint.name, cause) from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise DroppedError(endpoint.name, "it closed the connection", reused=seen.reused) from error
+            raise DroppedError(endpoint.name, "it closed the connection", reused=seen["reused"]) from error
 
     async def body(self, endpoint: Endpoint, answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
         """The pieces of the answer's body as they come in. Raises `UpstreamError` when it breaks off or stalls."""
@@ -85,7 +85,7 @@ class Upstream:
 
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
-            trace = aiohttp.TraceConfig(trace_config_ctx_factory=_seen)
+            trace = aiohttp.TraceConfig(trace_config_ctx_factory=_Seen)
             trace.on_connection_reuseconn.append(_reused)
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_CONNECTION, ttl_dns_cache=10),
@@ -105,9 +105,11 @@ def _payload(body: bytes) -> bytes | BytesIO | None:
     return BytesIO(body) if len(body) > LARGE_BODY else body or None
 
 
-def _seen(trace_request_ctx: SimpleNamespace) -> SimpleNamespace:
-    return trace_request_ctx
+class _Seen(SimpleNamespace):
+    """What a request's trace writes to: the mapping that came with the request."""
+
+    trace_request_ctx: dict[str, bool]
 
 
 async def _reused(_: aiohttp.ClientSession, seen: SimpleNamespace, __: object) -> None:
-    seen.reused = True
+    seen.trace_request_ctx["reused"] = True
