@@ -15,6 +15,8 @@ import statistics
 import time
 from random import Random
 
+import uvloop
+
 from app.domain.metrics import EndpointMetrics
 from app.routing.router import Router
 from app.settings.layers import Sources
@@ -75,7 +77,7 @@ def measure(size: int, kind: str) -> float:
                     for i, text in enumerate(texts)]  # fmt: skip
         refresh(container)
         gc.collect()
-        times.append(asyncio.run(decide(router, requests)))
+        times.append(uvloop.run(decide(router, requests)))
     return statistics.median(times[1:])
 
 

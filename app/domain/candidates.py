@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import overload
+from typing import cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.domain.endpoint import Endpoint
-from app.domain.facts import NO_FACTS, AnyFactKey, EndpointFactKey, Facts
+from app.domain.facts import NO_FACTS, AnyFactKey, Columnar, EndpointFactKey, Facts
 from app.domain.metrics import EndpointMetrics
 
 Column = NDArray[np.float64]
@@ -194,6 +194,9 @@ class Candidates(Sequence[Endpoint]):
     def _gather(self, key: EndpointFactKey) -> Column:
         values = self._facts.per_endpoint(key)
         names = self._snapshot.roster.names
+        column_of = getattr(values, "column", None)
+        if column_of is not None:
+            return cast("Columnar", values).column(names, key.default)
         if 2 * len(values) > len(names):
             get, default = values.get, key.default
             return np.array([get(name, default) for name in names], np.float64)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -11,7 +12,7 @@ from prometheus_client.registry import Collector
 
 from app.domain.decision import Decision, PluginFault
 from app.domain.errors import RoutingError
-from app.domain.outcome import Outcome
+from app.domain.outcome import Ending, Outcome
 from app.domain.request import InferenceRequest
 from app.domain.status import EndpointStatus
 from app.extension.services import InFlight
@@ -29,11 +30,21 @@ _FIRST_BYTES = (
 _SIZES = tuple(float(2**power) for power in range(6, 31, 2))
 
 
+class _Series(NamedTuple):
+    """The series of one model."""
+
+    requests: Counter
+    duration: Histogram
+    first_byte: Histogram
+    size: Histogram
+
+
 class RequestMetrics:
     """Counts requests as they end."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._models: set[str] = set()
+        self._series: dict[str, _Series] = {}
         self._requests = Counter(
             "llm_d_epp_request", "Requests that an endpoint answered.", ["model_name"], registry=registry
         )
@@ -66,6 +77,8 @@ class RequestMetrics:
         self._endings = Counter(
             "pointsman_attempts_ended", "Attempts at endpoints, by how they ended.", ["ending"], registry=registry
         )
+        self._decided = self._attempts.labels("success")
+        self._ended = {ending: self._endings.labels(ending.value) for ending in Ending}
         self._faults = Counter(
             "pointsman_plugin_faults",
             "Failures of plugins that the request survived.",
@@ -75,19 +88,19 @@ class RequestMetrics:
 
     def on_scheduled(self, request: InferenceRequest, decision: Decision) -> None:  # noqa: ARG002
         """Counts a decision."""
-        self._attempts.labels("success").inc()
+        self._decided.inc()
 
     def on_finished(self, request: InferenceRequest, decision: Decision, outcome: Outcome) -> None:  # noqa: ARG002
         """Counts an attempt's end, and with the final one the request."""
-        self._endings.labels(str(outcome.ending)).inc()
+        self._ended[outcome.ending].inc()
         if not outcome.final:
             return
-        model = self._label(request.model)
-        self._requests.labels(model).inc()
-        self._duration.labels(model).observe(outcome.duration)
-        self._size.labels(model).observe(request.size)
+        series = self._series.get(request.model) or self._series_of(request.model)
+        series.requests.inc()
+        series.duration.observe(outcome.duration)
+        series.size.observe(request.size)
         if outcome.first_byte is not None:
-            self._first_byte.labels(model).observe(outcome.first_byte)
+            series.first_byte.observe(outcome.first_byte)
 
     def on_refused(self, request: InferenceRequest, error: RoutingError) -> None:
         """Counts a refused request by the kind of error."""
@@ -97,6 +110,19 @@ class RequestMetrics:
     def count_fault(self, fault: PluginFault) -> None:
         """Counts a plugin's failure."""
         self._faults.labels(fault.plugin, fault.extension_point).inc()
+
+    def _series_of(self, model: str) -> _Series:
+        """The model's series, kept at hand as long as their number is bounded."""
+        label = self._label(model)
+        found = _Series(
+            self._requests.labels(label),
+            self._duration.labels(label),
+            self._first_byte.labels(label),
+            self._size.labels(label),
+        )
+        if label == model:
+            self._series[model] = found
+        return found
 
     def _label(self, model: str) -> str:
         if model not in self._models:

@@ -108,8 +108,12 @@ def _one_each(answer: Sequence[float] | NDArray[np.float64] | NDArray[np.bool_],
 
 
 def _clamp(scores: NDArray[np.float64], names: tuple[str, ...], faults: list[PluginFault]) -> NDArray[np.float64]:
-    total = scores.sum()
-    if total != total:  # noqa: PLR0124 - NaN somewhere
+    """Scores within [0, 1]: most are already, and NaN is in no range."""
+    lowest = np.minimum.reduce(scores, axis=None, initial=0.0)
+    highest = np.maximum.reduce(scores, axis=None, initial=0.0)
+    if lowest >= 0 and highest <= 1:
+        return scores
+    if np.isnan(scores).any():
         rows = np.flatnonzero(np.isnan(scores).any(axis=1)).tolist()
         faults += [PluginFault(names[row], "Scorer", "it scored NaN") for row in rows]
         np.nan_to_num(scores, copy=False, nan=0.0, posinf=np.inf, neginf=-np.inf)

@@ -98,10 +98,10 @@ class ApproxPrefixCacheProducer:
             for chain in shape.chains:
                 self._index.touch(name, chain, capacity)
 
-    def _match(self, chains: Sequence[Sequence[int]]) -> Mapping[str, int]:
+    def _match(self, chains: Sequence[Sequence[int]]) -> Mapping[str, float]:
         if len(chains) == 1:
             return self._index.match(chains[0])
-        total: dict[str, int] = {}
+        total: dict[str, float] = {}
         for chain in chains:
             for name, blocks in self._index.match(chain).items():
                 total[name] = total.get(name, 0) + blocks

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plugins.shared.scaling import least_is_best
+from plugins.shared.scaling import LeastIsBest
 from pointsman import WAITING, Candidates, InferenceRequest, Scores, plugin
 
 
@@ -12,6 +12,9 @@ class QueueScorer:
 
     needs = (WAITING,)
 
+    def __init__(self) -> None:
+        self._scale = LeastIsBest()
+
     def score(self, request: InferenceRequest, candidates: Candidates) -> Scores:  # noqa: ARG002
         """`(max - waiting) / (max - min)`, 1 when all queues are equal."""
-        return least_is_best(candidates.waiting)
+        return self._scale(candidates.waiting)

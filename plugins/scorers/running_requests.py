@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plugins.shared.scaling import least_is_best
+from plugins.shared.scaling import LeastIsBest
 from pointsman import RUNNING, Candidates, InferenceRequest, Scores, plugin
 
 
@@ -12,6 +12,9 @@ class RunningRequestsScorer:
 
     needs = (RUNNING,)
 
+    def __init__(self) -> None:
+        self._scale = LeastIsBest()
+
     def score(self, request: InferenceRequest, candidates: Candidates) -> Scores:  # noqa: ARG002
         """`(max - running) / (max - min)`, 1 when all are equal."""
-        return least_is_best(candidates.running)
+        return self._scale(candidates.running)

@@ -12,11 +12,13 @@ ends can be searched by halving.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
-from pointsman import InferenceRequest
+from pointsman import Column, InferenceRequest
 
 
 def chain_of(prompt: bytes, seed: int, block_bytes: int, max_blocks: int) -> Sequence[int]:
@@ -35,50 +37,116 @@ def seed_of(request: InferenceRequest) -> int:
     return xxh3_64_intdigest(repr(parts).encode("utf-8", "surrogatepass"))
 
 
+class Matches(Mapping[str, float]):
+    """How many blocks from a chain's beginning each holder has, by endpoint name; those with none are left out."""
+
+    __slots__ = ("_groups", "_slots")
+
+    def __init__(self, groups: Sequence[tuple[int, int]], slots: _Slots) -> None:
+        """`groups` are pairs of a depth and the bits of the holders that go just as deep."""
+        self._groups = groups
+        self._slots = slots
+
+    def __getitem__(self, name: str) -> float:
+        bit = 1 << self._slots.by_name[name]
+        for depth, holders in self._groups:
+            if holders & bit:
+                return depth
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        held = 0
+        for _, holders in self._groups:
+            held |= holders
+        return (name for slot, name in enumerate(self._slots.names) if name is not None and held >> slot & 1)
+
+    def __len__(self) -> int:
+        return sum(holders.bit_count() for _, holders in self._groups)
+
+    def column(self, names: tuple[str, ...], default: float) -> Column:
+        """The depth for each of `names`."""
+        depths = np.full(len(self._slots.names) + 1, default)
+        for depth, holders in self._groups:
+            if holders.bit_count() == 1:
+                depths[holders.bit_length() - 1] = depth
+            else:
+                depths[_positions_of_bits(holders)] = depth
+        return depths[self._slots.of(names)]
+
+
+class _Slots:
+    """Which endpoint has which bit; the bit of an endpoint that went is given to the next new one."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, int] = {}
+        self.names: list[str | None] = []
+        self._last: tuple[str, ...] = ()
+        self._slots_of_last: NDArray[np.intp] = np.zeros(0, np.intp)
+
+    def add(self, name: str) -> int:
+        slot = self.names.index(None) if None in self.names else len(self.names)
+        self.names[slot : slot + 1] = [name]
+        self.by_name[name] = slot
+        self._last = ()
+        return slot
+
+    def remove(self, name: str) -> int:
+        slot = self.by_name.pop(name)
+        self.names[slot] = None
+        self._last = ()
+        return slot
+
+    def of(self, names: tuple[str, ...]) -> NDArray[np.intp]:
+        """The slot of each name; -1 for those without. The last answer is kept: most requests meet the same pool."""
+        if names is not self._last:
+            self._slots_of_last = np.array([self.by_name.get(name, -1) for name in names], np.intp)
+            self._last = names
+        return self._slots_of_last
+
+
 class PrefixIndex:
     """The blocks that endpoints hold, by endpoint name."""
 
     def __init__(self) -> None:
         self._holders: dict[int, int] = {}
         self._held: dict[str, OrderedDict[int, None]] = {}
-        self._bits: dict[str, int] = {}
-        self._names: dict[int, str] = {}
+        self._slots = _Slots()
 
-    def match(self, chain: Sequence[int]) -> dict[str, int]:
-        """How many blocks from the beginning of `chain` each holder has; endpoints with none are left out."""
-        depths: dict[str, int] = {}
-        depth = 0
-        holders = self._holders_at(chain, 0)
+    def match(self, chain: Sequence[int]) -> Matches:
+        """How many blocks from the beginning of `chain` each holder has."""
+        groups: list[tuple[int, int]] = []
+        depth, holders = 0, self._holders_at(chain, 0)
         while holders:
             depth = self._last_held_by(chain, holders, depth) + 1
             further = self._holders_at(chain, depth)
-            for name in self._named(holders & ~further):
-                depths[name] = depth
+            groups.append((depth, holders & ~further))
             holders = further
-        return depths
+        return Matches(groups, self._slots)
 
     def touch(self, name: str, chain: Sequence[int], capacity: int) -> None:
         """The endpoint is about to hold `chain`, of which `capacity` blocks fit with all it has."""
         held = self._held.get(name)
         if held is None:
             held = self._held[name] = OrderedDict()
-            self._bits[name] = self._free_bit()
-            self._names[self._bits[name]] = name
-        bit, holders = self._bits[name], self._holders
-        for block in chain[capacity - 1 :: -1] if len(chain) > capacity else reversed(chain):
-            if block in held:
-                held.move_to_end(block)
-            else:
-                held[block] = None
-                holders[block] = holders.get(block, 0) | bit
+            self._slots.add(name)
+        bit = 1 << self._slots.by_name[name]
+        chain = chain[:capacity]
+        known = self._last_held_by(chain, bit, -1) + 1
+        fresh = chain[known:]
+        held.update(dict.fromkeys(reversed(fresh)))
+        holders = self._holders
+        for block in fresh:
+            holders[block] = holders.get(block, 0) | bit
+        move = held.move_to_end
+        for block in reversed(chain[:known]):
+            move(block)
         while len(held) > capacity:
             self._forget(held.popitem(last=False)[0], bit)
 
-    def keep_only(self, names: Iterable[str]) -> None:
+    def keep_only(self, names: Collection[str]) -> None:
         """Drops the endpoints that are not among `names`."""
-        for name in self._held.keys() - set(names):
-            bit = self._bits.pop(name)
-            del self._names[bit]
+        for name in [name for name in self._held if name not in names]:
+            bit = 1 << self._slots.remove(name)
             for block in self._held.pop(name):
                 self._forget(block, bit)
 
@@ -96,29 +164,23 @@ class PrefixIndex:
     def _last_held_by(self, chain: Sequence[int], holders: int, low: int) -> int:
         """The last position from `low` on that all of `holders`, who hold `low`, still hold."""
         high = len(chain) - 1
+        get = self._holders.get
         while low < high:
             middle = (low + high + 1) // 2
-            if self._holders.get(chain[middle], 0) & holders == holders:
+            if get(chain[middle], 0) & holders == holders:
                 low = middle
             else:
                 high = middle - 1
         return low
 
-    def _named(self, holders: int) -> Iterable[str]:
-        while holders:
-            bit = holders & -holders
-            yield self._names[bit]
-            holders ^= bit
-
-    def _free_bit(self) -> int:
-        bit = 1
-        while bit in self._names:
-            bit <<= 1
-        return bit
-
     def _forget(self, block: int, bit: int) -> None:
-        left = self._holders[block] & ~bit
-        if left:
-            self._holders[block] = left
-        else:
+        holders = self._holders[block]
+        if holders == bit:
             del self._holders[block]
+        else:
+            self._holders[block] = holders & ~bit
+
+
+def _positions_of_bits(number: int) -> NDArray[np.intp]:
+    data = np.frombuffer(number.to_bytes(-(-number.bit_length() // 8), "little"), np.uint8)
+    return np.flatnonzero(np.unpackbits(data, bitorder="little"))

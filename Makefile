@@ -1,0 +1,49 @@
+# `make run` and `make test` set up all they need on a fresh machine: Python 3.11 or newer and make.
+
+PYTHON ?= python3
+BIN := .venv/bin
+DONE := .venv/.set-up
+
+export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: run test lint types imports wheelhouse bench clean
+
+run: $(DONE)  ## the router in front of an embedded fleet of three simulated model servers
+	$(BIN)/pointsman serve -c builtin:default -c builtin:dev
+
+test: $(DONE) wheelhouse  ## all tests, with branch coverage
+	rm -f .coverage .coverage.*
+	$(BIN)/coverage run -m pytest
+	$(BIN)/coverage combine -q
+	$(BIN)/coverage report --fail-under=90
+	$(BIN)/coverage report --fail-under=95 --include='app/domain/*,app/extension/*,app/scheduling/*,app/routing/*,app/settings/*'
+
+lint: $(DONE)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(DONE)
+	$(BIN)/mypy
+
+imports: $(DONE)
+	$(BIN)/lint-imports
+
+wheelhouse: .wheelhouse/.filled  ## the wheels that an empty environment needs, so that tests need no network
+
+bench: $(DONE)
+	$(BIN)/python benchmarks/decide.py
+
+clean:
+	rm -rf .venv .wheelhouse .coverage .coverage.*
+
+$(DONE): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+.wheelhouse/.filled: $(DONE) pyproject.toml constraints.txt
+	mkdir -p .wheelhouse
+	$(BIN)/python -m pip wheel --quiet --wheel-dir .wheelhouse .
+	rm -f .wheelhouse/pointsman-*.whl
+	touch $@
