@@ -45,7 +45,7 @@ class Lifecycle:
         before it are stopped."""
         self._listen_to_signals()
         try:
-            await self._start()
+            await self.start()
             ready()
             await self._told.wait()
             self.draining = True
@@ -59,7 +59,8 @@ class Lifecycle:
         """What a signal does: the first call drains, a second one ends at once."""
         (self._hurry if self._told.is_set() else self._told).set()
 
-    async def _start(self) -> None:
+    async def start(self) -> None:
+        """Starts every part, in order."""
         for part in self._parts:
             self._started.append(part)
             await part.start()

@@ -19,14 +19,14 @@ def plan_sources(draft: Draft) -> Sequence[SourcePlan]:
     plans = []
     for index, source in enumerate(layer.sources):
         at = ("dataLayer", "sources", index)
-        found = draft.resolve(source.plugin_ref, draft.configuration.origin(*at), "a source", MetricsSource)
+        found = draft.resolve(source.plugin_ref, draft.configuration.origin(*at, "pluginRef"), "a source", MetricsSource)
         extractors = [
             extractor.name
             for place, reference in enumerate(source.extractors)
             if (
                 extractor := draft.resolve(
                     reference.plugin_ref,
-                    draft.configuration.origin(*at, "extractors", place),
+                    draft.configuration.origin(*at, "extractors", place, "pluginRef"),
                     "an extractor",
                     Extractor,
                 )
@@ -45,7 +45,7 @@ def plan_discovery(draft: Draft) -> str | None:
     reference = draft.settings.data_layer.discovery
     if reference is None:
         return None
-    origin = draft.configuration.origin("dataLayer", "discovery")
+    origin = draft.configuration.origin("dataLayer", "discovery", "pluginRef")
     found = draft.resolve(reference.plugin_ref, origin, "the discovery", Discovery)
     if draft.settings.pool.endpoints:
         endpoints = draft.configuration.origin("pool", "endpoints")

@@ -91,24 +91,25 @@ def _check_fits(draft: Draft, plugin: PluginPlan, profiles: Sequence[ProfilePlan
 def _parts_of(draft: Draft, index: int, spec: ProfileSpec) -> _Parts:
     parts = _Parts(spec.name, draft.configuration.origin("schedulingProfiles", index))
     for place, entry in enumerate(spec.plugins):
-        origin = draft.configuration.origin("schedulingProfiles", index, "plugins", place)
-        _add_entry(draft, parts, entry, origin)
+        _add_entry(draft, parts, entry, ("schedulingProfiles", index, "plugins", place))
     return parts
 
 
-def _add_entry(draft: Draft, parts: _Parts, entry: ProfileEntry, origin: Origin) -> None:
+def _add_entry(draft: Draft, parts: _Parts, entry: ProfileEntry, path: tuple[str | int, ...]) -> None:
     if not entry.enabled or entry.plugin_ref in draft.disabled:
         why = "" if not entry.enabled else ", which is disabled"
         draft.notes.append(f"the profile {parts.name} runs without {entry.plugin_ref}{why}")
         draft.used.add(entry.plugin_ref)
         return
+    origin = draft.configuration.origin(*path, "pluginRef")
     plugin = draft.resolve(entry.plugin_ref, origin, "a profile's entry")
     if plugin is None:
         return
     if not plugin.type.serves(Filter, Scorer, Picker):
         draft.faults.warn(origin, f"{entry.plugin_ref!r} does nothing here: it is no filter, scorer or picker")
     elif entry.weight is not None and not plugin.type.serves(Scorer):
-        draft.faults.warn(origin, f"{entry.plugin_ref!r} has a weight and is no scorer: the weight does nothing")
+        at_weight = draft.configuration.origin(*path, "weight")
+        draft.faults.warn(at_weight, f"{entry.plugin_ref!r} is no scorer: its weight does nothing")
     parts.add(plugin, 1.0 if entry.weight is None else entry.weight)
 
 
