@@ -217,8 +217,8 @@ def _constructor(cls: type, address: str) -> Iterator[tuple[str, Any, bool]]:
         return
     try:
         hints = typing.get_type_hints(cls.__init__, localns=dict(vars(cls)))  # type: ignore[misc]
-    except NameError as error:
-        message = f"the types of {address}'s constructor can't be resolved: {error}"
+    except Exception as error:  # an annotation is any expression, and may raise anything
+        message = f"the types of {address}'s constructor can't be resolved: {_said(error)}"
         raise PluginTypeError(message, "import them outside of 'if TYPE_CHECKING'") from error
     for name, parameter in list(inspect.signature(cls.__init__).parameters.items())[1:]:  # type: ignore[misc]
         if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):

@@ -15,6 +15,8 @@ class EndpointStatus:
 
     endpoint: Endpoint
     up: bool = True
+    incarnation: int = 0
+    """Another number each time it came, or came up again."""
     since: float = 0.0
     """When it came up or went down."""
     reason: str = ""

@@ -81,6 +81,9 @@ class Pool(Protocol):
     def get(self, name: str, /) -> Endpoint | None:
         """An endpoint by name, up or down."""
 
+    def incarnation(self, name: str, /) -> int:
+        """A number that changes whenever what the endpoint had in memory is gone: it was down, or is another one."""
+
 
 MetricsRegistry = CollectorRegistry
 """Where a plugin registers its Prometheus instruments."""

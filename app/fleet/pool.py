@@ -86,6 +86,7 @@ class EndpointPool:
         self._rows: _Rows | None = None
         self._snapshot: Snapshot | None = None
         self._expires = math.inf
+        self._incarnations = 0
         self._listeners: list[Callable[[], None]] = []
         self._ask_models: Callable[[], Awaitable[None]] | None = None
         self.discovered = False
@@ -122,6 +123,11 @@ class EndpointPool:
         status = self._statuses.get(name)
         return status.endpoint if status else None
 
+    def incarnation(self, name: str, /) -> int:
+        """A number that changes when the endpoint comes up again or is another one; 0 if there is none."""
+        status = self._statuses.get(name)
+        return status.incarnation if status else 0
+
     def statuses(self) -> tuple[EndpointStatus, ...]:
         """All endpoints, in the order discovered."""
         return tuple(self._statuses.values())
@@ -141,7 +147,7 @@ class EndpointPool:
             if old is not None and old.endpoint.same_as(endpoint):
                 statuses[endpoint.name] = old
             else:
-                statuses[endpoint.name] = EndpointStatus(endpoint, since=now)
+                statuses[endpoint.name] = EndpointStatus(endpoint, incarnation=self._next_incarnation(), since=now)
         self.discovered = True
         self._statuses = statuses
         self._list_changed()
@@ -171,7 +177,7 @@ class EndpointPool:
         status = self._statuses.get(endpoint.name)
         if status is None or status.endpoint is not endpoint or status.up:
             return False
-        self._update(endpoint, up=True, since=self._clock.now(), reason="")
+        self._update(endpoint, up=True, incarnation=self._next_incarnation(), since=self._clock.now(), reason="")
         self._list_changed()
         return True
 
@@ -193,6 +199,10 @@ class EndpointPool:
         self._ask_models = ask
 
     # -- the snapshot
+
+    def _next_incarnation(self) -> int:
+        self._incarnations += 1
+        return self._incarnations
 
     def _update(self, endpoint: Endpoint, **changes: object) -> None:
         status = self._statuses.get(endpoint.name)

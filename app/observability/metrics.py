@@ -125,6 +125,7 @@ class RequestMetrics:
         return found
 
     def _label(self, model: str) -> str:
+        model = model.encode("utf-8", "replace").decode()  # JSON allows lone surrogates, the metrics page does not
         if model not in self._models:
             if len(self._models) >= MODELS_COUNTED:
                 return "other"

@@ -47,7 +47,11 @@ class EngineSequence:
     cached_tokens: int = 0
     """Of the prompt, found in the prefix cache."""
     computed: int = 0
-    """Tokens of the prompt that are in the KV cache."""
+    """Tokens read since it was let in, those found in the cache included."""
+    to_read: int = 0
+    """Tokens to read before it goes on: the prompt, and what it had said before it gave way."""
+    let_in: bool = False
+    """Whether it was in the batch before."""
     generated: int = 0
     shared: int = 0
     """Blocks held by name."""
@@ -123,7 +127,7 @@ class Engine:
 
         Raises `ValueError` when prompt and output can't fit in the KV cache.
         """
-        sequence = EngineSequence(tokens, output_tokens, adapter, _chain(tokens, seed + (adapter or "").encode()))
+        sequence = EngineSequence(tokens, output_tokens, adapter, _chain(tokens, repr((seed, adapter)).encode()))
         blocks = -(-(sequence.prompt_tokens + output_tokens) // BLOCK_TOKENS)
         if blocks > self.options.num_gpu_blocks:
             message = f"prompt and output need {blocks} blocks, and the KV cache has {self.options.num_gpu_blocks}"
@@ -142,7 +146,7 @@ class Engine:
     def step(self) -> Step:
         """One iteration: lets sequences in, reads on in prompts, gives every other one a token."""
         self._let_in()
-        decoding = [seq for seq in self.running if seq.computed >= seq.prompt_tokens]
+        decoding = [seq for seq in self.running if seq.computed >= seq.to_read]
         decoding = [seq for seq in decoding if self._room_for_next_token(seq)]
         budget = max(self.options.max_num_batched_tokens - len(decoding), 0)
         read, begun = self._prefill(budget)
@@ -172,32 +176,36 @@ class Engine:
         return not sequence.adapter or sequence.adapter in active or len(active) < self.options.max_loras
 
     def _allocate(self, sequence: EngineSequence) -> bool:
-        """Blocks for the whole prompt: those in the cache are shared, the others taken."""
-        usable = (sequence.prompt_tokens - 1) // BLOCK_TOKENS  # the last token must be computed to get an output
+        """Blocks for all it has so far: those in the cache are shared, the others taken."""
+        to_read = sequence.prompt_tokens + sequence.generated
+        usable = (to_read - 1) // BLOCK_TOKENS  # the last token must be computed to get an output
         hits = min(self.cache.match(sequence.chain), usable)
-        needed = -(-sequence.prompt_tokens // BLOCK_TOKENS) - hits
+        needed = -(-to_read // BLOCK_TOKENS) - hits
         self.cache.use(sequence.chain[:hits])
         if not self.cache.take(needed):
             self.cache.release(sequence.chain[:hits], 0)
             return False
         sequence.shared, sequence.unnamed = hits, needed
-        sequence.computed = sequence.cached_tokens = hits * BLOCK_TOKENS
-        self.counters.prefix_queries += sequence.prompt_tokens
-        self.counters.prefix_hits += sequence.cached_tokens
-        self.counters.prompt_tokens += sequence.prompt_tokens
+        sequence.computed, sequence.to_read = hits * BLOCK_TOKENS, to_read
+        if not sequence.let_in:
+            sequence.let_in = True
+            sequence.cached_tokens = sequence.computed
+            self.counters.prefix_queries += sequence.prompt_tokens
+            self.counters.prefix_hits += sequence.cached_tokens
+            self.counters.prompt_tokens += sequence.prompt_tokens
         return True
 
     def _prefill(self, budget: int) -> tuple[int, list[EngineSequence]]:
         """Reads prompts, the oldest first. Returns tokens read, and the sequences whose prompt is read to its end."""
         read, begun = 0, []
         for sequence in self.running:
-            left = sequence.prompt_tokens - sequence.computed
+            left = sequence.to_read - sequence.computed
             piece = min(left, budget - read)
             if piece <= 0:
                 continue
             sequence.computed += piece
             read += piece
-            if sequence.computed == sequence.prompt_tokens:
+            if sequence.computed == sequence.to_read:
                 self._name_blocks(sequence)
                 begun.append(sequence)
         return read, begun

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
@@ -104,17 +105,18 @@ class SimulatedServer:
         served = (self.options.model, *self.options.adapters)
         if parsed.model not in served:
             return _error(404, f"The model `{parsed.model}` does not exist.", "NotFoundError")
-        fields = orjson.loads(body)
-        try:
-            answers = [self._submit(parsed, prompt) for prompt in parsed.prompts]
-        except ValueError as error:
-            return _error(400, str(error))
+        if not any(parsed.prompts):
+            return _error(400, "the simulated engine reads text and token ids, no embeddings")
+        answers: list[_Answer] = []
         reply = _Reply(parsed, self.options, answers, chat=request.path.endswith("chat/completions"))
         try:
+            for prompt in parsed.prompts:
+                answers.append(self._submit(parsed, prompt))  # noqa: PERF401 - those submitted are ended below
             if parsed.streaming:
-                usage = (fields.get("stream_options") or {}).get("include_usage") is True
-                return await self._stream(request, reply, include_usage=usage)
+                return await self._stream(request, reply, include_usage=_include_usage(body))
             return await self._whole(reply)
+        except ValueError as error:
+            return _error(400, str(error))
         finally:
             for answer in answers:
                 self.engine.abort(answer.sequence)
@@ -251,6 +253,13 @@ class _Reply:
             "total_tokens": prompt + completion,
             "prompt_tokens_details": {"cached_tokens": sum(sequence.cached_tokens for sequence in sequences)},
         }
+
+
+def _include_usage(body: bytes) -> bool:
+    options = json.loads(body).get("stream_options") or {}
+    if not isinstance(options, dict):
+        raise ValueError("'stream_options' must be a JSON object")  # noqa: TRY004 - the client's mistake
+    return options.get("include_usage") is True
 
 
 def _event(data: Mapping[str, Any]) -> bytes:

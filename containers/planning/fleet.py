@@ -19,7 +19,9 @@ def plan_sources(draft: Draft) -> Sequence[SourcePlan]:
     plans = []
     for index, source in enumerate(layer.sources):
         at = ("dataLayer", "sources", index)
-        found = draft.resolve(source.plugin_ref, draft.configuration.origin(*at, "pluginRef"), "a source", MetricsSource)
+        found = draft.resolve(
+            source.plugin_ref, draft.configuration.origin(*at, "pluginRef"), "a source", MetricsSource
+        )
         extractors = [
             extractor.name
             for place, reference in enumerate(source.extractors)

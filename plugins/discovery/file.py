@@ -30,7 +30,7 @@ def _address(text: str) -> str:
     try:
         return str(ipaddress.ip_address(text))
     except ValueError:
-        if not _HOST_NAME.fullmatch(text):
+        if not _HOST_NAME.fullmatch(text) or text.rpartition(".")[2].isdigit():
             raise ValueError("expected an IP address or a host name") from None
         return text
 
@@ -115,6 +115,10 @@ class _Unchanged(Exception):  # noqa: N818 - no error
     pass
 
 
+class _TwiceError(Exception):
+    pass
+
+
 class _BadContentError(DiscoveryError):
     def __init__(self, message: str, content: bytes) -> None:
         super().__init__(message)
@@ -134,12 +138,17 @@ def _read(path: Path, known: bytes | None = None) -> tuple[bytes, Sequence[Endpo
         raise _BadContentError(f"{path}: larger than {SIZE_LIMIT} bytes", content)
     try:
         return content, _endpoints(yaml.safe_load(content))
+    except RecursionError as error:
+        raise _BadContentError(f"{path}: nested too deep", content) from error
     except yaml.YAMLError as error:
         raise _BadContentError(f"{path}: {' '.join(str(error).split())}", content) from error
     except ValidationError as error:
         raise _BadContentError(f"{path}: {'; '.join(_sentences(error))}", content) from error
-    except ValueError as error:
+    except _TwiceError as error:
         raise _BadContentError(f"{path}: {error}", content) from error
+    except Exception as error:
+        # PyYAML's constructors raise whatever they stumble over, as KeyError for `!!bool maybe`.
+        raise _BadContentError(f"{path}: a value can't be read: {type(error).__name__}: {error}", content) from error
 
 
 def _endpoints(data: object) -> Sequence[Endpoint]:
@@ -147,8 +156,7 @@ def _endpoints(data: object) -> Sequence[Endpoint]:
     seen: set[str] = set()
     for endpoint in endpoints:
         if endpoint.name in seen:
-            message = f"two endpoints have the name {endpoint.name!r}"
-            raise ValueError(message)
+            raise _TwiceError(f"two endpoints have the name {endpoint.name!r}")
         seen.add(endpoint.name)
     return endpoints
 

@@ -68,6 +68,7 @@ class ApproxPrefixCacheProducer:
         self._shape = PREFIX_SHAPE.of(name)
         self._index = PrefixIndex()
         self._names: frozenset[str] = frozenset()
+        self._lives: Mapping[str, int] = {}
         self._tune_at = 0.0
         self._capacity: dict[str, int] = {}
         self._use_blocks_of(self._configured_block_tokens())
@@ -111,7 +112,9 @@ class ApproxPrefixCacheProducer:
         """Forgets endpoints that are gone or down, whose caches are gone too, and tunes to the others."""
         if pool.names is not self._names:
             self._names = pool.names
-            self._index.keep_only(self._names)
+            lives = {name: pool.incarnation(name) for name in self._names}
+            self._index.keep_only({name for name, life in lives.items() if self._lives.get(name) == life})
+            self._lives = lives
         now = self._clock.now()
         if self._params.auto_tune and now >= self._tune_at:
             self._tune_at = now + TUNE_EVERY

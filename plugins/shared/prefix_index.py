@@ -38,7 +38,10 @@ def seed_of(request: InferenceRequest) -> int:
 
 
 class Matches(Mapping[str, float]):
-    """How many blocks from a chain's beginning each holder has, by endpoint name; those with none are left out."""
+    """How many blocks from a chain's beginning each holder has, by endpoint name; those with none are left out.
+
+    It stays as it was found, whoever comes and goes in the index later.
+    """
 
     __slots__ = ("_groups", "_slots")
 
@@ -58,14 +61,14 @@ class Matches(Mapping[str, float]):
         held = 0
         for _, holders in self._groups:
             held |= holders
-        return (name for slot, name in enumerate(self._slots.names) if name is not None and held >> slot & 1)
+        return (name for name, slot in self._slots.by_name.items() if held >> slot & 1)
 
     def __len__(self) -> int:
         return sum(holders.bit_count() for _, holders in self._groups)
 
     def column(self, names: tuple[str, ...], default: float) -> Column:
         """The depth for each of `names`."""
-        depths = np.full(len(self._slots.names) + 1, default)
+        depths = np.full(self._slots.size + 1, default)
         for depth, holders in self._groups:
             if holders.bit_count() == 1:
                 depths[holders.bit_length() - 1] = depth
@@ -75,26 +78,23 @@ class Matches(Mapping[str, float]):
 
 
 class _Slots:
-    """Which endpoint has which bit; the bit of an endpoint that went is given to the next new one."""
+    """Which endpoint has which bit. Never changed: another set of endpoints has other slots."""
 
-    def __init__(self) -> None:
-        self.by_name: dict[str, int] = {}
-        self.names: list[str | None] = []
+    def __init__(self, by_name: Mapping[str, int]) -> None:
+        self.by_name = by_name
+        self.size = max(by_name.values(), default=-1) + 1
         self._last: tuple[str, ...] = ()
         self._slots_of_last: NDArray[np.intp] = np.zeros(0, np.intp)
 
-    def add(self, name: str) -> int:
-        slot = self.names.index(None) if None in self.names else len(self.names)
-        self.names[slot : slot + 1] = [name]
-        self.by_name[name] = slot
-        self._last = ()
-        return slot
+    def with_(self, name: str) -> _Slots:
+        """These and `name`, which gets the first free bit."""
+        taken = set(self.by_name.values())
+        free = next(slot for slot in range(len(taken) + 1) if slot not in taken)
+        return _Slots({**self.by_name, name: free})
 
-    def remove(self, name: str) -> int:
-        slot = self.by_name.pop(name)
-        self.names[slot] = None
-        self._last = ()
-        return slot
+    def without(self, name: str) -> _Slots:
+        """These but for `name`, whose bit is free again."""
+        return _Slots({other: slot for other, slot in self.by_name.items() if other != name})
 
     def of(self, names: tuple[str, ...]) -> NDArray[np.intp]:
         """The slot of each name; -1 for those without. The last answer is kept: most requests meet the same pool."""
@@ -110,7 +110,7 @@ class PrefixIndex:
     def __init__(self) -> None:
         self._holders: dict[int, int] = {}
         self._held: dict[str, OrderedDict[int, None]] = {}
-        self._slots = _Slots()
+        self._slots = _Slots({})
 
     def match(self, chain: Sequence[int]) -> Matches:
         """How many blocks from the beginning of `chain` each holder has."""
@@ -128,7 +128,7 @@ class PrefixIndex:
         held = self._held.get(name)
         if held is None:
             held = self._held[name] = OrderedDict()
-            self._slots.add(name)
+            self._slots = self._slots.with_(name)
         bit = 1 << self._slots.by_name[name]
         chain = chain[:capacity]
         known = self._last_held_by(chain, bit, -1) + 1
@@ -146,7 +146,8 @@ class PrefixIndex:
     def keep_only(self, names: Collection[str]) -> None:
         """Drops the endpoints that are not among `names`."""
         for name in [name for name in self._held if name not in names]:
-            bit = 1 << self._slots.remove(name)
+            bit = 1 << self._slots.by_name[name]
+            self._slots = self._slots.without(name)
             for block in self._held.pop(name):
                 self._forget(block, bit)
 

@@ -60,7 +60,7 @@ class MetricsDataSource:
         except ConnectionError as error:
             raise ScrapeError(f"{url}: {error}", unreachable=True) from error
         except OSError as error:
-            raise ScrapeError(f"{url}: {error or type(error).__name__}") from error
+            raise ScrapeError(f"{url}: {str(error) or type(error).__name__}") from error
         if response.status != 200:  # noqa: PLR2004
             raise ScrapeError(f"{url} answered with status {response.status}")
         return Exposition(response.body)

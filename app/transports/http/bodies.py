@@ -42,13 +42,16 @@ def decompressed(body: bytes, encoding: str, *, limit: int) -> bytes:
         return body
     if encoding not in _WINDOW:
         return b""
-    inflater = zlib.decompressobj(_WINDOW[encoding])
-    try:
-        plain = inflater.decompress(body, limit + 1)
-    except zlib.error:
-        raise BadRequestError(f"the body is not what its content-encoding {encoding!r} says") from None
-    if len(plain) > limit:
-        raise BodyTooLargeError(limit)
-    if not inflater.eof:
-        raise BadRequestError(f"the body, of content-encoding {encoding!r}, is cut off")
+    plain = b""
+    while body:  # gzip allows several members, one after the other
+        inflater = zlib.decompressobj(_WINDOW[encoding])
+        try:
+            plain += inflater.decompress(body, limit + 1 - len(plain))
+        except zlib.error:
+            raise BadRequestError(f"the body is not what its content-encoding {encoding!r} says") from None
+        if len(plain) > limit:
+            raise BodyTooLargeError(limit)
+        if not inflater.eof:
+            raise BadRequestError(f"the body, of content-encoding {encoding!r}, is cut off")
+        body = inflater.unused_data
     return plain

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
+from app.transports.errors import REASON_HEADER
+
 REQUEST_ID = "x-request-id"
 SERVED = "x-gateway-destination-endpoint-served"
 
@@ -30,6 +32,10 @@ FOR_THE_ROUTER = frozenset(
         "x-llm-d-slo-ttft-ms",
         "x-slo-tpot-ms",
         "x-slo-ttft-ms",
+        "x-llm-d-video-duration-seconds",
+        "x-llm-d-video-fps",
+        "x-llm-d-video-resolution",
+        REASON_HEADER,
         "x-prefiller-host-port",
         "x-encoder-hosts-ports",
         "x-data-parallel-host-port",
@@ -48,7 +54,7 @@ def to_endpoint(headers: Mapping[str, str], request_id: str) -> CIMultiDict[str]
 
 def to_client(headers: CIMultiDictProxy[str], request_id: str, served_by: str) -> CIMultiDict[str]:
     """The answer's headers for the client, with who served it."""
-    passed = _passing(headers, {SERVED})
+    passed = _passing(headers, {SERVED, REASON_HEADER})
     passed[REQUEST_ID] = request_id
     passed[SERVED] = served_by
     return passed

@@ -27,7 +27,7 @@ def scored(*totals: float) -> Scored:
     return Scored(make_candidates(*names), np.array(totals, np.float64))
 
 
-def picker(kind: type[MaxScorePicker] | type[RandomPicker], most: int = 1, seed: int = 7) -> Any:
+def picker(kind: type[MaxScorePicker | RandomPicker], most: int = 1, seed: int = 7) -> Any:
     return kind(kind.Params(max_num_of_endpoints=most), Random(seed))
 
 
@@ -111,13 +111,15 @@ def test_the_random_picker_lists_as_many_as_told_and_none_twice(most: int, lengt
 
 
 def test_the_same_seed_picks_the_same_endpoints() -> None:
-    runs = [[picked(plugin, scored(*[1.0] * 8)) for _ in range(50)] for plugin in (picker(MaxScorePicker),) * 1]
-    again = [picked(plugin, scored(*[1.0] * 8)) for plugin in [picker(MaxScorePicker)] for _ in range(50)]
-    assert runs[0] == again
+    one, other = picker(MaxScorePicker), picker(MaxScorePicker)
+    choice = scored(*[1.0] * 8)
+    assert [picked(one, choice) for _ in range(50)] == [picked(other, choice) for _ in range(50)]
 
 
 @pytest.mark.parametrize("kind", [MaxScorePicker, RandomPicker])
-@pytest.mark.parametrize("most", [pytest.param(0, id="none"), pytest.param(-1, id="negative"), pytest.param("2", id="text")])
+@pytest.mark.parametrize(
+    "most", [pytest.param(0, id="none"), pytest.param(-1, id="negative"), pytest.param("2", id="text")]
+)
 def test_a_list_holds_at_least_one(kind: Any, most: Any) -> None:
     with pytest.raises(ValidationError):
         params_of(kind.Params, {"maxNumOfEndpoints": most})

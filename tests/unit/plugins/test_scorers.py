@@ -85,9 +85,7 @@ def test_the_free_share_of_the_kv_cache_is_the_score(usage: list[float], scores:
         pytest.param({"requestTimeout": "2m"}, [0, 2], [1.0, 0.0], id="an older file's timeout is ignored"),
     ],
 )
-def test_fewer_requests_of_our_own_score_higher(
-    params: dict[str, Any], counts: list[int], scores: list[float]
-) -> None:
+def test_fewer_requests_of_our_own_score_higher(params: dict[str, Any], counts: list[int], scores: list[float]) -> None:
     names = endpoints(len(counts))
     candidates = make_candidates(*names, facts={IN_FLIGHT_REQUESTS: dict(zip(names, counts, strict=True))})
     plugin = ActiveRequestScorer(params_of(ActiveRequestScorer.Params, params))

@@ -1,0 +1,105 @@
+"""The access log and the event log: what their lines say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import structlog
+
+from app.domain.errors import NoEndpointsError, SaturatedError, UpstreamError
+from app.domain.outcome import Ending, Outcome
+from app.observability.access_log import AccessLog
+from app.observability.events import EventLog
+from pointsman.testing import make_decision, make_endpoint, make_request
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, MutableMapping
+
+Lines = list[dict[str, Any]]
+
+
+@pytest.fixture
+def lines() -> Iterator[list[MutableMapping[str, Any]]]:
+    """What is logged."""
+    with structlog.testing.capture_logs() as captured:
+        yield captured
+
+
+def test_a_finished_request_is_one_line(lines: Lines) -> None:
+    outcome = Outcome(Ending.COMPLETED, 1.23456, status=200, first_byte=0.0512, attempts=2, response_bytes=4096)
+    AccessLog().on_finished(make_request(id="r1"), make_decision("a", "b", profile="fast"), outcome)
+    assert lines == [
+        {
+            "event": "request",
+            "log_level": "info",
+            "id": "r1",
+            "path": "/v1/chat/completions",
+            "model": "demo",
+            "endpoint": "a",
+            "profile": "fast",
+            "status": 200,
+            "ending": "completed",
+            "attempts": 2,
+            "first_byte_ms": 51.2,
+            "duration_ms": 1234.6,
+            "bytes": 4096,
+        }
+    ]
+
+
+def test_a_request_without_a_first_byte_has_none(lines: Lines) -> None:
+    AccessLog().on_finished(make_request(), make_decision("a"), Outcome(Ending.CLIENT_LEFT, 0.5))
+    (line,) = lines
+    assert (line["first_byte_ms"], line["status"], line["ending"]) == (None, None, "client-left")
+
+
+def test_an_attempt_that_led_to_another_is_no_line(lines: Lines) -> None:
+    AccessLog().on_finished(make_request(), make_decision("a"), Outcome(Ending.UPSTREAM_FAILED, 0.5, final=False))
+    assert lines == []
+
+
+@pytest.mark.parametrize(
+    ("error", "name", "reason"),
+    [
+        pytest.param(NoEndpointsError(), "NoEndpointsError", "no endpoint is available", id="no endpoints"),
+        pytest.param(SaturatedError("too many"), "SaturatedError", "too many", id="saturated"),
+        pytest.param(UpstreamError("a", "it died"), "UpstreamError", "it died", id="upstream failed"),
+    ],
+)
+def test_a_refused_request_is_a_warning_with_the_reason(lines: Lines, error: Any, name: str, reason: str) -> None:
+    AccessLog().on_refused(make_request(id="r1"), error)
+    (line,) = lines
+    assert (line["event"], line["log_level"], line["id"], line["error"]) == ("request refused", "warning", "r1", name)
+    assert reason in line["reason"]
+
+
+def test_no_line_holds_the_prompt(lines: Lines) -> None:
+    log, request = AccessLog(), make_request("my secret prompt")
+    log.on_finished(request, make_decision("a"), Outcome(Ending.COMPLETED, 1.0))
+    log.on_refused(request, NoEndpointsError())
+    assert "secret" not in str(lines)
+
+
+@pytest.mark.parametrize(
+    ("change", "level"),
+    [pytest.param("down", "warning", id="down"), pytest.param("up", "info", id="up"),
+     pytest.param("unreadable", "warning", id="unreadable")],
+)  # fmt: skip
+def test_a_change_of_an_endpoint_is_a_line(lines: Lines, change: str, level: str) -> None:
+    EventLog().endpoint_changed(make_endpoint("a", port=81), change)
+    assert lines == [
+        {"event": "endpoint changed", "log_level": level, "endpoint": "a", "address": "127.0.0.1:81", "change": change}
+    ]
+
+
+def test_a_failed_attempt_is_a_line(lines: Lines) -> None:
+    EventLog().attempt_failed(make_request(id="r1"), UpstreamError("a", "no connection to it"))
+    (line,) = lines
+    assert (line["id"], line["endpoint"], line["cause"]) == ("r1", "a", "no connection to it")
+
+
+def test_the_end_of_discovery_is_an_error_with_its_kind(lines: Lines) -> None:
+    EventLog().discovery_failed(LookupError("gone"))
+    (line,) = lines
+    assert (line["log_level"], line["reason"]) == ("error", "LookupError: gone")

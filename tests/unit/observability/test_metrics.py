@@ -1,0 +1,215 @@
+"""Metrics of requests and of the pool."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+from app.domain.decision import PluginFault
+from app.domain.errors import BadRequestError, NoEndpointsError, UpstreamTimeoutError
+from app.domain.metrics import EndpointMetrics
+from app.domain.outcome import Ending, Outcome
+from app.domain.status import EndpointStatus
+from app.fleet.exposition import Exposition
+from app.observability.metrics import MODELS_COUNTED, PoolMetrics, RequestMetrics, register_build_info
+from app.routing.in_flight import InFlightCounts
+from pointsman.testing import make_decision, make_endpoint, make_request
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+DONE = Outcome(Ending.COMPLETED, 1.5, status=200, first_byte=0.25)
+
+
+@pytest.fixture
+def registry() -> CollectorRegistry:
+    """An empty one."""
+    return CollectorRegistry()
+
+
+def finish(metrics: RequestMetrics, model: str = "demo", outcome: Outcome = DONE) -> None:
+    metrics.on_finished(make_request(model=model, size=100), make_decision("a"), outcome)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        pytest.param("llm_d_epp_request_total", 1, id="requests"),
+        pytest.param("llm_d_epp_request_duration_seconds_sum", 1.5, id="duration"),
+        pytest.param("llm_d_epp_request_ttft_seconds_sum", 0.25, id="first byte"),
+        pytest.param("llm_d_epp_request_size_bytes_sum", 100, id="size"),
+    ],
+)
+def test_a_finished_request_is_counted_by_its_model(registry: CollectorRegistry, name: str, value: float) -> None:
+    finish(RequestMetrics(registry))
+    assert registry.get_sample_value(name, {"model_name": "demo"}) == value
+
+
+def test_requests_of_one_model_add_up(registry: CollectorRegistry) -> None:
+    metrics = RequestMetrics(registry)
+    for model in ("demo", "other", "demo"):
+        finish(metrics, model)
+    counts = [registry.get_sample_value("llm_d_epp_request_total", {"model_name": m}) for m in ("demo", "other")]
+    assert counts == [2, 1]
+
+
+def test_a_request_without_a_first_byte_has_no_time_to_it(registry: CollectorRegistry) -> None:
+    finish(RequestMetrics(registry), outcome=Outcome(Ending.CLIENT_LEFT, 1.0))
+    assert registry.get_sample_value("llm_d_epp_request_ttft_seconds_count", {"model_name": "demo"}) in (None, 0)
+
+
+def test_an_attempt_that_led_to_another_counts_only_as_one(registry: CollectorRegistry) -> None:
+    finish(RequestMetrics(registry), outcome=Outcome(Ending.UPSTREAM_FAILED, 1.0, final=False))
+    assert registry.get_sample_value("pointsman_attempts_ended_total", {"ending": "upstream-failed"}) == 1
+    assert registry.get_sample_value("llm_d_epp_request_total", {"model_name": "demo"}) is None
+
+
+@pytest.mark.parametrize("ending", list(Ending))
+def test_each_ending_is_counted(registry: CollectorRegistry, ending: Ending) -> None:
+    finish(RequestMetrics(registry), outcome=replace(DONE, ending=ending))
+    assert registry.get_sample_value("pointsman_attempts_ended_total", {"ending": str(ending)}) == 1
+
+
+def test_a_decision_is_counted_as_a_success(registry: CollectorRegistry) -> None:
+    RequestMetrics(registry).on_scheduled(make_request(), make_decision("a"))
+    assert registry.get_sample_value("llm_d_epp_scheduler_attempts_total", {"status": "success"}) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        pytest.param(NoEndpointsError(), "NoEndpoints", id="no endpoints"),
+        pytest.param(BadRequestError("x"), "BadRequest", id="bad request"),
+        pytest.param(UpstreamTimeoutError("a", "x"), "UpstreamTimeout", id="timeout"),
+    ],
+)
+def test_a_refusal_is_counted_by_model_and_kind(registry: CollectorRegistry, error: Any, code: str) -> None:
+    RequestMetrics(registry).on_refused(make_request(), error)
+    labels = {"model_name": "demo", "error_code": code}
+    assert registry.get_sample_value("llm_d_epp_request_error_total", labels) == 1
+    assert registry.get_sample_value("llm_d_epp_scheduler_attempts_total", {"status": "failure"}) == 1
+
+
+def test_a_plugin_s_fault_is_counted(registry: CollectorRegistry) -> None:
+    RequestMetrics(registry).count_fault(PluginFault("queue", "Scorer", "NaN"))
+    labels = {"plugin": "queue", "extension_point": "Scorer"}
+    assert registry.get_sample_value("pointsman_plugin_faults_total", labels) == 1
+
+
+def test_models_over_the_bound_are_counted_together(registry: CollectorRegistry) -> None:
+    metrics = RequestMetrics(registry)
+    for number in range(MODELS_COUNTED + 5):
+        finish(metrics, f"model-{number}")
+    finish(metrics, "model-0")
+    counts = [
+        registry.get_sample_value("llm_d_epp_request_total", {"model_name": name})
+        for name in ("model-0", f"model-{MODELS_COUNTED - 1}", f"model-{MODELS_COUNTED}", "other")
+    ]
+    assert (MODELS_COUNTED, counts) == (1000, [2, 1, None, 5])
+
+
+def test_refusals_and_answers_share_the_bound_on_models(registry: CollectorRegistry) -> None:
+    metrics = RequestMetrics(registry)
+    for number in range(MODELS_COUNTED):
+        metrics.on_refused(make_request(model=f"model-{number}"), NoEndpointsError())
+    finish(metrics, "one more")
+    assert registry.get_sample_value("llm_d_epp_request_total", {"model_name": "other"}) == 1
+
+
+def test_a_model_called_other_is_counted_with_the_others(registry: CollectorRegistry) -> None:
+    metrics = RequestMetrics(registry)
+    for number in range(MODELS_COUNTED):
+        finish(metrics, f"model-{number}")
+    for model in ("other", "one more"):
+        finish(metrics, model)
+    assert registry.get_sample_value("llm_d_epp_request_total", {"model_name": "other"}) == 2
+
+
+@pytest.mark.parametrize("model", ['say "hi"', "two\nlines", "back\\slash", "🚂", ""])
+def test_any_name_of_a_model_makes_a_page_that_can_be_read(registry: CollectorRegistry, model: str) -> None:
+    finish(RequestMetrics(registry), model)
+    page = Exposition(generate_latest(registry))
+    (sample,) = page.samples(["llm_d_epp_request_total"])["llm_d_epp_request_total"]
+    assert sample.labels["model_name"] == model
+
+
+def test_a_model_s_name_with_a_lone_surrogate_still_makes_a_page(registry: CollectorRegistry) -> None:
+    finish(RequestMetrics(registry), "\ud800")
+    assert generate_latest(registry)
+
+
+def status(name: str, *load: float | None, up: bool = True, read_at: float = 0.0) -> EndpointStatus:
+    metrics = EndpointMetrics(*load) if load else None
+    return EndpointStatus(make_endpoint(name), up=up, metrics=metrics, read_at=read_at if load else -math.inf)
+
+
+STATUSES = (
+    status("busy", 10.0, 4.0, 0.8),
+    status("idle", 2.0, 0.0, 0.2),
+    status("stale", 99.0, 99.0, 0.9, read_at=-60.0),
+    status("down", 50.0, 50.0, 0.5, up=False),
+    status("new"),
+)
+
+
+def pool_value(name: str, statuses: Sequence[EndpointStatus] = STATUSES, **labels: str) -> float | None:
+    registry, in_flight = CollectorRegistry(), InFlightCounts()
+    in_flight.enter("busy")
+    in_flight.enter("down")
+    registry.register(
+        PoolMetrics(statuses=lambda: statuses, is_fresh=lambda s: s.read_at >= -5, in_flight=in_flight, name="main")
+    )
+    return registry.get_sample_value(f"llm_d_epp_{name}", {"name": "main", **labels})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        pytest.param("ready_endpoints", 2, id="ready are up and fresh"),
+        pytest.param("up_endpoints", 4, id="up"),
+        pytest.param("average_queue_size", 6.0, id="queue"),
+        pytest.param("average_running_requests", 2.0, id="running"),
+        pytest.param("average_kv_cache_utilization", 0.5, id="kv cache"),
+    ],
+)
+def test_the_pool_s_state_is_told(name: str, value: float) -> None:
+    assert pool_value(name) == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "queue", "in_flight"),
+    [
+        pytest.param("busy", 10.0, 1, id="busy"),
+        pytest.param("idle", 2.0, 0, id="idle"),
+        pytest.param("stale", None, 0, id="stale"),
+        pytest.param("down", None, 1, id="down"),
+        pytest.param("new", None, 0, id="never read"),
+    ],
+)
+def test_each_endpoint_s_state_is_told(endpoint: str, queue: float | None, in_flight: float) -> None:
+    values = [
+        pool_value(f"per_endpoint_{what}", model_server_endpoint=endpoint) for what in ("queue_size", "in_flight")
+    ]
+    assert values == [queue, in_flight]
+
+
+@pytest.mark.parametrize("statuses", [pytest.param([], id="empty pool"), pytest.param([status("new")], id="none read")])
+def test_without_a_reading_there_is_no_mean(statuses: list[EndpointStatus]) -> None:
+    assert (pool_value("average_queue_size", statuses), pool_value("ready_endpoints", statuses)) == (None, 0)
+
+
+def test_a_value_that_one_engine_lacks_is_the_mean_of_the_others() -> None:
+    statuses = [status("a", 4.0, None, None), status("b", 8.0, 2.0, None)]
+    values = [
+        pool_value(f"average_{what}", statuses) for what in ("queue_size", "running_requests", "kv_cache_utilization")
+    ]
+    assert values == [6.0, 2.0, None]
+
+
+def test_the_version_is_told(registry: CollectorRegistry) -> None:
+    register_build_info(registry, "1.2.3")
+    assert registry.get_sample_value("llm_d_epp_info", {"version": "1.2.3"}) == 1

@@ -1,0 +1,399 @@
+"""`file-discovery`: good files, bad files, and files that change."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pydantic import ValidationError
+
+import plugins.discovery.file as module
+from app.extension import DiscoveryError, Endpoint
+from plugins.discovery.file import FileDiscovery
+from tests.unit.plugins.given import params_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
+
+NOT_TAKEN = "endpoint file not taken"
+
+WAIT = 20
+"""Seconds after which a change that was not noticed fails the test."""
+
+
+class Watched:
+    """What the task of a discovery did; a task that ends fails the test."""
+
+    def __init__(self) -> None:
+        self.came = asyncio.Event()
+        self.task: asyncio.Task[None] | None = None
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        async with asyncio.timeout(WAIT):
+            while not holds():
+                if self.task is not None and self.task.done():
+                    self.task.result()
+                self.came.clear()
+                await self.came.wait()
+
+
+class Sink(Watched):
+    """Keeps what is found."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lists: list[list[Endpoint]] = []
+
+    def replace_all(self, endpoints: Sequence[Endpoint]) -> None:
+        self.lists.append(list(endpoints))
+        self.came.set()
+
+    @property
+    def names(self) -> list[str]:
+        return [endpoint.name for endpoint in self.lists[-1]] if self.lists else []
+
+    async def found(self, *names: str) -> None:
+        await self.until(lambda: self.names == list(names))
+
+
+class Log(Watched):
+    """Keeps what is logged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def error(self, event: str, **_: object) -> None:
+        self.lines.append(event)
+        self.came.set()
+
+    info = error
+
+    async def said(self, *lines: str) -> None:
+        await self.until(lambda: self.lines == list(lines))
+
+
+def entry(called: str, **fields: Any) -> dict[str, Any]:
+    return {"name": called, "address": "10.0.0.1", "port": 8000, **fields}
+
+
+def listing(*names: str) -> str:
+    return json.dumps({"endpoints": [entry(name) for name in names]})
+
+
+def discovery(path: Path, *, watch: bool = False) -> FileDiscovery:
+    return FileDiscovery(params_of(FileDiscovery.Params, {"path": str(path), "watchFile": watch}))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where the file will be."""
+    return tmp_path / "endpoints.yaml"
+
+
+def write(path: Path, text: str) -> None:
+    path.write_text(text)
+
+
+def remove(path: Path) -> None:
+    path.unlink()
+
+
+def link(path: Path, target: str) -> None:
+    path.symlink_to(target)
+
+
+async def found(path: Path, text: str) -> list[Endpoint]:
+    write(path, text)
+    sink = Sink()
+    await discovery(path).discover(sink)
+    (endpoints,) = sink.lists
+    return endpoints
+
+
+@pytest.mark.parametrize(
+    ("fields", "authority"),
+    [
+        pytest.param({"port": 8000}, "10.0.0.1:8000", id="port as a number"),
+        pytest.param({"port": "8000"}, "10.0.0.1:8000", id="port as text"),
+        pytest.param({"port": 1}, "10.0.0.1:1", id="lowest port"),
+        pytest.param({"port": 65535}, "10.0.0.1:65535", id="highest port"),
+        pytest.param({"address": "::1"}, "[::1]:8000", id="IPv6"),
+        pytest.param({"address": "2001:DB8::1"}, "[2001:db8::1]:8000", id="IPv6 in capitals"),
+        pytest.param({"address": "gpu-1.rack.example"}, "gpu-1.rack.example:8000", id="host name"),
+        pytest.param({"address": "localhost"}, "localhost:8000", id="short host name"),
+    ],
+)
+async def test_a_good_address_is_taken(path: Path, fields: dict[str, Any], authority: str) -> None:
+    (endpoint,) = await found(path, json.dumps({"endpoints": [entry("a", **fields)]}))
+    assert endpoint.authority == authority
+
+
+@pytest.mark.parametrize(
+    ("fields", "name"),
+    [
+        pytest.param({}, "a", id="no namespace"),
+        pytest.param({"namespace": "default"}, "a", id="the usual namespace"),
+        pytest.param({"namespace": "prod"}, "prod/a", id="another namespace"),
+    ],
+)
+async def test_the_namespace_is_part_of_the_name(path: Path, fields: dict[str, Any], name: str) -> None:
+    (endpoint,) = await found(path, json.dumps({"endpoints": [entry("a", **fields)]}))
+    assert endpoint.name == name
+
+
+async def test_labels_and_the_metrics_port_are_taken(path: Path) -> None:
+    text = "endpoints: [{name: a, address: 10.0.0.1, port: 1, metricsPort: '2', labels: {gpu: h100}}]"
+    (endpoint,) = await found(path, text)
+    assert (endpoint.labels, endpoint.metrics_authority) == ({"gpu": "h100"}, "10.0.0.1:2")
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        pytest.param("endpoints: []", [], id="no endpoint"),
+        pytest.param(listing("b", "a"), ["b", "a"], id="JSON in the file's order"),
+        pytest.param("# comment\nendpoints:\n- {name: a, address: gpu, port: 1}\n", ["a"], id="YAML with a comment"),
+        pytest.param(
+            json.dumps({"endpoints": [entry("a"), entry("a", namespace="prod")]}),
+            ["a", "prod/a"],
+            id="one name in two namespaces",
+        ),
+    ],
+)
+async def test_a_good_file_gives_its_endpoints_in_order(path: Path, text: str, names: list[str]) -> None:
+    assert [endpoint.name for endpoint in await found(path, text)] == names
+
+
+def one(**fields: Any) -> str:
+    return json.dumps({"endpoints": [entry("a", **fields)]})
+
+
+def without(key: str) -> str:
+    return json.dumps({"endpoints": [{name: value for name, value in entry("a").items() if name != key}]})
+
+
+BAD = [
+    pytest.param("", "", id="empty file"),
+    pytest.param("[]", "", id="a list"),
+    pytest.param("{}", "endpoints", id="no endpoints"),
+    pytest.param("endpoints: nothing", "endpoints", id="text for the list"),
+    pytest.param("endpoints:", "endpoints", id="nothing for the list"),
+    pytest.param("endpoints: [a", "", id="broken YAML"),
+    pytest.param("endpoints: [\x00]", "", id="a control character"),
+    pytest.param("endpoints: []\nmore: 1", "more", id="unknown key of the file"),
+    pytest.param(one(weight=1), "weight", id="unknown key of an entry"),
+    pytest.param(without("name"), "name", id="no name"),
+    pytest.param(without("address"), "address", id="no address"),
+    pytest.param(without("port"), "port", id="no port"),
+    pytest.param(one(name=""), "name", id="empty name"),
+    pytest.param(one(name=7), "name", id="a number as name"),
+    pytest.param(one(port=0), "port", id="port zero"),
+    pytest.param(one(port=65536), "port", id="port too high"),
+    pytest.param(one(port="65536"), "port", id="port too high as text"),
+    pytest.param(one(port=-1), "port", id="negative port"),
+    pytest.param(one(port="http"), "port", id="port as a word"),
+    pytest.param(one(port=""), "port", id="empty port"),
+    pytest.param(one(port=80.5), "port", id="port with a fraction"),
+    pytest.param(one(port=True), "port", id="a boolean as port"),
+    pytest.param(one(port="9" * 5000), "port", id="port of 5000 digits"),
+    pytest.param(one(port="\u0661"), "port", id="port in other digits"),
+    pytest.param(one(metricsPort=0), "metricsPort", id="metrics port zero"),
+    pytest.param(one(address=""), "address", id="empty address"),
+    pytest.param(one(address="10.0.0.1:80"), "address", id="address with a port"),
+    pytest.param(one(address="[::1]"), "address", id="IPv6 in brackets"),
+    pytest.param(one(address="10.0.0.256"), "address", id="IPv4 out of range"),
+    pytest.param(one(address="http://gpu"), "address", id="URL as address"),
+    pytest.param(one(address="gpu_1"), "address", id="underscore in a host name"),
+    pytest.param(one(address="-gpu"), "address", id="host name that begins with a dash"),
+    pytest.param(one(address="a" * 64), "address", id="label of a host name too long"),
+    pytest.param(one(address="a." * 127 + "a"), "address", id="host name too long"),
+    pytest.param(one(labels={"gpu": 1}), "labels", id="label that is a number"),
+    pytest.param(one(labels=["gpu"]), "labels", id="list of labels"),
+    pytest.param(listing("a", "b", "a"), "'a'", id="one name twice"),
+    pytest.param(
+        json.dumps({"endpoints": [entry("prod/a"), entry("a", namespace="prod")]}), "prod/a", id="two ways to one name"
+    ),
+    pytest.param("endpoints: 2024-13-45", "", id="a date that is none"),
+    pytest.param("endpoints: !!bool maybe", "", id="a boolean that is none"),
+    pytest.param("endpoints: !!timestamp now", "", id="a timestamp that is none"),
+    pytest.param("endpoints: !!int ''", "", id="a number that is none"),
+    pytest.param("endpoints: !!python/object:os.system {}", "", id="a Python object"),
+    pytest.param("[" * 5000, "", id="nested too deep"),
+    pytest.param("#" * (1024 * 1024 + 1), "larger", id="too large"),
+]
+
+
+@pytest.mark.parametrize(("text", "said"), BAD)
+def test_a_bad_file_is_refused_with_its_path_and_the_reason(path: Path, text: str, said: str) -> None:
+    path.write_text(text)
+    with pytest.raises(DiscoveryError, match=path.name) as caught:
+        discovery(path).check()
+    assert said in str(caught.value)
+
+
+def test_a_file_that_is_not_text_is_refused(path: Path) -> None:
+    path.write_bytes(b"endpoints: [\xff\xfe]")
+    with pytest.raises(DiscoveryError):
+        discovery(path).check()
+
+
+def test_a_file_of_just_the_largest_size_is_read(path: Path) -> None:
+    text = listing("a")
+    path.write_text(text + " " * (1024 * 1024 - len(text)))
+    discovery(path).check()
+
+
+@pytest.mark.parametrize(
+    "make", [pytest.param(lambda path: None, id="missing"), pytest.param(Path.mkdir, id="a folder")]
+)
+async def test_a_file_that_can_t_be_read_is_refused(path: Path, make: Callable[[Path], None]) -> None:
+    make(path)
+    with pytest.raises(DiscoveryError, match=path.name):
+        await discovery(path).discover(Sink())
+
+
+async def test_a_file_that_is_not_watched_is_read_once(path: Path) -> None:
+    write(path, listing("a"))
+    async with asyncio.timeout(WAIT):
+        await discovery(path).discover(Sink())
+
+
+@asynccontextmanager
+async def watching(path: Path, log: Log | None = None) -> AsyncIterator[Sink]:
+    sink, plugin = Sink(), discovery(path, watch=True)
+    plugin._log = log = log or Log()
+    sink.task = log.task = task = asyncio.create_task(plugin.discover(sink))
+    for watched in (sink, log):
+        task.add_done_callback(lambda _, came=watched.came: came.set())
+    try:
+        yield sink
+        assert not task.done()
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.fixture(autouse=True)
+def look_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A change that comes before the watch is set up is seen at the next look."""
+    monkeypatch.setattr(module, "LOOK_EVERY", 100)
+
+
+def rename_over(path: Path, text: str) -> None:
+    new = path.with_suffix(".new")
+    new.write_text(text)
+    new.replace(path)
+
+
+def truncate_and_write(path: Path, text: str) -> None:
+    with path.open("w") as file:
+        file.flush()
+        file.write(text)
+
+
+def remove_and_create(path: Path, text: str) -> None:
+    path.unlink()
+    path.write_text(text)
+
+
+@pytest.mark.parametrize("change", [rename_over, truncate_and_write, remove_and_create])
+async def test_a_changed_file_gives_new_endpoints(path: Path, change: Callable[[Path, str], None]) -> None:
+    write(path, listing("a"))
+    async with watching(path) as sink:
+        await sink.found("a")
+        change(path, listing("a", "b"))
+        await sink.found("a", "b")
+        change(path, listing("c"))
+        await sink.found("c")
+
+
+def config_map(folder: Path, version: str, text: str) -> None:
+    """Writes a version as Kubernetes mounts a ConfigMap: `..data` is swapped, the file's own link stays."""
+    (folder / version).mkdir()
+    (folder / version / "endpoints.yaml").write_text(text)
+    link = folder / "..data_tmp"
+    link.symlink_to(version)
+    link.replace(folder / "..data")
+
+
+async def test_a_swapped_symbolic_link_gives_new_endpoints(tmp_path: Path, path: Path) -> None:
+    config_map(tmp_path, "..one", listing("a"))
+    link(path, "..data/endpoints.yaml")
+    async with watching(path) as sink:
+        await sink.found("a")
+        config_map(tmp_path, "..two", listing("b"))
+        await sink.found("b")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("endpoints: [", id="broken YAML"),
+        pytest.param(listing("b", "b"), id="one name twice"),
+        pytest.param(one(port=0), id="bad port"),
+        pytest.param("", id="empty"),
+        pytest.param("#" * (1024 * 1024 + 1), id="too large"),
+        pytest.param("endpoints: !!bool maybe", id="a boolean that is none"),
+    ],
+)
+async def test_a_bad_version_keeps_the_old_list_until_a_good_one_comes(path: Path, text: str) -> None:
+    write(path, listing("a"))
+    log = Log()
+    async with watching(path, log) as sink:
+        await sink.found("a")
+        rename_over(path, text)
+        await log.said(NOT_TAKEN)
+        assert sink.names == ["a"]
+        rename_over(path, listing("c"))
+        await sink.found("c")
+
+
+async def test_a_bad_version_is_told_once(path: Path) -> None:
+    write(path, listing("a"))
+    log = Log()
+    async with watching(path, log) as sink:
+        await sink.found("a")
+        rename_over(path, "endpoints: [")
+        await log.said(NOT_TAKEN)
+        rename_over(path, "endpoints: {")
+        await log.said(NOT_TAKEN, NOT_TAKEN)
+        rename_over(path, listing("b"))
+        await log.said(NOT_TAKEN, NOT_TAKEN, "endpoints read")
+
+
+async def test_a_file_that_goes_keeps_the_old_list_and_comes_back(path: Path) -> None:
+    write(path, listing("a"))
+    async with watching(path) as sink:
+        await sink.found("a")
+        remove(path)
+        rename_over(path, listing("b"))
+        await sink.found("b")
+
+
+async def test_the_same_content_again_is_no_change(path: Path) -> None:
+    write(path, listing("a"))
+    async with watching(path) as sink:
+        await sink.found("a")
+        rename_over(path, listing("a"))
+        rename_over(path, listing("b"))
+        await sink.found("b")
+    assert [[endpoint.name for endpoint in endpoints] for endpoints in sink.lists] == [["a"], ["b"]]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param({}, id="no path"),
+        pytest.param({"path": ""}, id="empty path"),
+        pytest.param({"path": "x", "watchFile": "yes"}, id="text for a boolean"),
+        pytest.param({"path": "x", "watch": True}, id="unknown key"),
+    ],
+)
+def test_parameters_that_make_no_sense_are_refused(values: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        params_of(FileDiscovery.Params, values)

@@ -1,0 +1,100 @@
+"""The table from errors to what a client is told."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from app.domain import errors
+from app.domain.errors import (
+    BadRequestError,
+    BodyTooLargeError,
+    ModelNotFoundError,
+    NoEndpointsError,
+    PluginError,
+    RoutingError,
+    SaturatedError,
+    ShuttingDownError,
+    UpstreamError,
+    UpstreamTimeoutError,
+)
+from app.transports.errors import openai_body, refusal_of
+from app.transports.http.upstream import DroppedError, UnreachableError
+
+TABLE: list[tuple[Exception, int, str, str, str | None]] = [
+    (BadRequestError("no JSON"), 400, "rejected-bad-request", "invalid_request_error", None),
+    (ModelNotFoundError("m"), 404, "rejected-unknown-model", "invalid_request_error", "model_not_found"),
+    (BodyTooLargeError(10), 413, "rejected-too-large", "invalid_request_error", None),
+    (SaturatedError(), 429, "rejected-saturated", "rate_limit_error", "rate_limit_exceeded"),
+    (NoEndpointsError(), 503, "rejected-no-endpoints", "service_unavailable_error", None),
+    (ShuttingDownError(), 503, "rejected-shutting-down", "service_unavailable_error", None),
+    (UpstreamError("a", "broken"), 503, "upstream-failed", "service_unavailable_error", None),
+    (UnreachableError("a", "gone"), 503, "upstream-failed", "service_unavailable_error", None),
+    (DroppedError("a", "gone", reused=True), 503, "upstream-failed", "service_unavailable_error", None),
+    (UpstreamTimeoutError("a", "slow"), 504, "upstream-timeout", "server_error", None),
+    (PluginError("queue", "it failed"), 500, "internal-error", "server_error", None),
+    (RoutingError("new kind"), 500, "internal-error", "server_error", None),
+    (LookupError("a bug"), 500, "internal-error", "server_error", None),
+]
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "reason", "kind", "code"), [pytest.param(*row, id=type(row[0]).__name__) for row in TABLE]
+)
+def test_each_error_has_a_status_and_a_reason(
+    error: Exception, status: int, reason: str, kind: str, code: str | None
+) -> None:
+    refusal = refusal_of(error)
+    assert (refusal.status, refusal.reason, refusal.type, refusal.code) == (status, reason, kind, code)
+
+
+def test_the_table_has_every_error_of_the_domain() -> None:
+    kinds = {kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, RoutingError)}
+    assert kinds <= {type(row[0]) for row in TABLE}
+
+
+def told(error: Exception) -> Any:
+    return json.loads(openai_body(error))["error"]
+
+
+def test_a_body_has_the_four_fields_of_the_openai_api() -> None:
+    assert told(ModelNotFoundError("demo")) == {
+        "message": "the model 'demo' does not exist: no endpoint of the pool serves it",
+        "type": "invalid_request_error",
+        "param": None,
+        "code": "model_not_found",
+    }
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        pytest.param(BadRequestError("no JSON"), "no JSON", id="bad request"),
+        pytest.param(BodyTooLargeError(1048576), "1048576 bytes", id="too large"),
+        pytest.param(UpstreamError("a", "it closed the connection"), "it closed the connection", id="upstream"),
+        pytest.param(SaturatedError("too many"), "too many", id="saturated"),
+    ],
+)
+def test_the_reason_is_told(error: Exception, said: str) -> None:
+    assert said in told(error)["message"]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(PluginError("secret-plugin", LookupError("secret")), id="plugin"),
+        pytest.param(LookupError("secret"), id="bug"),
+    ],
+)
+def test_an_internal_error_s_text_is_not_for_the_client(error: Exception) -> None:
+    assert told(error)["message"] == "internal error"
+
+
+def test_an_endpoint_s_name_is_not_for_the_client() -> None:
+    assert "gpu-7" not in str(told(UpstreamError("gpu-7", "it closed the connection")))
+
+
+def test_a_model_s_name_that_is_no_text_can_be_told() -> None:
+    assert "does not exist" in told(ModelNotFoundError("\ud800"))["message"]
