@@ -125,8 +125,10 @@ class Engine:
     ) -> EngineSequence:
         """Queues a prompt. `seed` keeps prompts apart that must not share cached blocks.
 
-        Raises `ValueError` when prompt and output can't fit in the KV cache.
+        Raises `ValueError` when prompt and output can't fit in the KV cache, or no adapter fits in a batch.
         """
+        if adapter and not self.options.max_loras:
+            raise ValueError("this engine has no room for LoRA adapters")
         sequence = EngineSequence(tokens, output_tokens, adapter, _chain(tokens, repr((seed, adapter)).encode()))
         blocks = -(-(sequence.prompt_tokens + output_tokens) // BLOCK_TOKENS)
         if blocks > self.options.num_gpu_blocks:

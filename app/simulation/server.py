@@ -81,6 +81,7 @@ class SimulatedServer:
     async def _run_engine(self) -> None:
         """Lets the engine's time pass in real time, late steps made up for by the next ones."""
         loop = asyncio.get_running_loop()
+        due = loop.time()
         while True:
             if not self.engine.has_work:
                 self._work.clear()

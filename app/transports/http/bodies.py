@@ -9,6 +9,9 @@ from aiohttp import web
 
 from app.domain.errors import BadRequestError, BodyTooLargeError
 
+MOST_MEMBERS = 16
+"""Pieces that a gzip body may be made of: each costs a copy of what is left."""
+
 _WINDOW = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
 
 
@@ -43,7 +46,7 @@ def decompressed(body: bytes, encoding: str, *, limit: int) -> bytes:
     if encoding not in _WINDOW:
         return b""
     plain = b""
-    while body:  # gzip allows several members, one after the other
+    for _ in range(MOST_MEMBERS):
         inflater = zlib.decompressobj(_WINDOW[encoding])
         try:
             plain += inflater.decompress(body, limit + 1 - len(plain))
@@ -53,5 +56,7 @@ def decompressed(body: bytes, encoding: str, *, limit: int) -> bytes:
             raise BodyTooLargeError(limit)
         if not inflater.eof:
             raise BadRequestError(f"the body, of content-encoding {encoding!r}, is cut off")
-        body = inflater.unused_data
-    return plain
+        body = inflater.unused_data.lstrip(b"\0")  # gzip pads with zeros
+        if not body:
+            return plain
+    raise BadRequestError(f"the body, of content-encoding {encoding!r}, is in more than {MOST_MEMBERS} pieces")

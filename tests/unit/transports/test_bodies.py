@@ -127,3 +127,12 @@ async def test_a_request_without_a_body_has_an_empty_one() -> None:
 async def test_a_body_that_does_not_come_is_a_bad_request() -> None:
     with pytest.raises(BadRequestError, match="within 0 s"):
         await read_body(request_with(reader(b"a", ended=False), CHUNKED), limit=4, timeout=0)
+
+
+def test_a_body_in_very_many_pieces_is_refused_before_they_cost_much() -> None:
+    with pytest.raises(BadRequestError, match="more than 16 pieces"):
+        decompressed(gzip.compress(b"") * 1000, "gzip", limit=1000)
+
+
+def test_zeros_after_the_end_are_padding() -> None:
+    assert decompressed(gzip.compress(b"{}") + b"\0" * 100, "gzip", limit=1000) == b"{}"
