@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from app.settings.configuration import Configuration
-from app.settings.tree import DEFAULT, Entries, Entry, Items, Node, Origin, Scalar
+from app.settings.tree import DEFAULT, Entries, Entry, Items, Node, Origin, Scalar, origin_of
 from app.settings.writer import write_yaml
 from containers.planning.plan import Plan, PluginPlan, ProfilePlan
 
@@ -37,7 +37,7 @@ class _Effective:
         return plugins.with_("schedulingProfiles", Entry(DEFAULT, self._profiles()))
 
     def _node(self, value: Any, path: Path, added: str = "") -> Node:
-        origin = Origin(f"added: {added}") if added else self._origin(path)
+        origin = Origin(f"added: {added}") if added else origin_of(self._configuration.tree, path)
         match value:
             case dict():
                 entries = {k: Entry(origin, self._node(v, (*path, k), added)) for k, v in value.items()}
@@ -46,19 +46,6 @@ class _Effective:
                 return Items(tuple(self._node(v, (*path, i), added) for i, v in enumerate(value)), origin)
             case _:
                 return Scalar(value, origin)
-
-    def _origin(self, path: Path) -> Origin:
-        node: Node = self._configuration.tree
-        origin = node.origin
-        for step in path:
-            if isinstance(node, Entries) and isinstance(step, str) and step in node.entries:
-                origin, node = node.entries[step].origin, node.entries[step].node
-            elif isinstance(node, Items) and isinstance(step, int) and step < len(node.items):
-                node = node.items[step]
-                origin = node.origin
-            else:
-                return DEFAULT
-        return origin
 
     def _plugins(self) -> Items:
         nodes = []

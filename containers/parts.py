@@ -17,7 +17,7 @@ from app.observability.access_log import AccessLog
 from app.observability.metrics import PoolMetrics, RequestMetrics, register_build_info
 from app.routing.in_flight import InFlightCounts
 from app.scheduling.profile import Named
-from app.settings.schema import EndpointSpec, Simulation
+from app.settings.sections import EndpointSpec, Simulation
 from app.simulation.engine import EngineOptions
 from app.simulation.server import ServerOptions, SimulatedServer
 from app.transports.admin.server import Insight

@@ -13,8 +13,9 @@ from pydantic import BaseModel
 from app.settings.errors import Faults, UsageError
 from app.settings.keys import name_of, normalise
 from app.settings.merging import merge
+from app.settings.picker_config import PluginSpec
 from app.settings.reader import read_scalar, read_yaml
-from app.settings.schema import PluginSpec, Settings
+from app.settings.schema import Settings
 from app.settings.shapes import Shape, fold, identity_of, keys_of, shape_at
 from app.settings.tree import Entries, Entry, Items, Node, Origin, Scalar
 

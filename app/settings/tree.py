@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -129,16 +129,27 @@ def kind_of(value: object) -> str:
 
 def locate(node: Node, path: Sequence[str | int]) -> Origin:
     """The place of `path` below `node`, or of as much of it as exists; of a mapping's value, its key's place."""
+    return _follow(node, path)[0]
+
+
+def origin_of(node: Node, path: Sequence[str | int]) -> Origin:
+    """The place of `path` below `node`; where it does not exist nobody set it, and a default holds."""
+    origin, followed = _follow(node, path)
+    return origin if followed == len(path) else DEFAULT
+
+
+def _follow(node: Node, path: Sequence[str | int]) -> tuple[Origin, int]:
+    """The last place on `path` that exists, and how many steps lead there."""
     origin = node.origin
-    for step in path:
+    for followed, step in enumerate(path):
         if isinstance(node, Entries) and isinstance(step, str) and step in node.entries:
             origin, node = node.entries[step].origin, node.entries[step].node
         elif isinstance(node, Items) and isinstance(step, int) and step < len(node.items):
             node = node.items[step]
             origin = node.origin
         else:
-            break
-    return origin
+            return origin, followed
+    return origin, len(path)
 
 
 def without(node: Node, path: Sequence[str | int]) -> Node | None:
@@ -155,13 +166,3 @@ def without(node: Node, path: Sequence[str | int]) -> Node | None:
         middle = () if left is None else (left,)
         return Items((*node.items[:step], *middle, *node.items[step + 1 :]), node.origin)
     return None
-
-
-def walk(node: Node) -> Iterator[Node]:
-    """`node` and everything below it."""
-    yield node
-    children = node.items if isinstance(node, Items) else ()
-    if isinstance(node, Entries):
-        children = tuple(entry.node for entry in node.entries.values())
-    for child in children:
-        yield from walk(child)

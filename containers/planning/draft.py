@@ -14,7 +14,8 @@ from app.extension import PluginParams
 from app.settings.configuration import Configuration
 from app.settings.errors import Faults, did_you_mean
 from app.settings.keys import name_of
-from app.settings.schema import PluginSpec, Settings
+from app.settings.picker_config import PluginSpec
+from app.settings.schema import Settings
 from app.settings.tree import Entries, Items, Origin
 from app.settings.validation import report
 from containers.catalogue import Catalogue, PluginType, PluginTypeError

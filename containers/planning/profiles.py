@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from app.extension import Filter, Picker, ProfilePicker, Scorer
-from app.settings.schema import ProfileEntry, ProfileSpec
+from app.settings.picker_config import ProfileEntry, ProfileSpec
 from app.settings.tree import Origin
 from containers.planning.draft import Draft
 from containers.planning.plan import PluginPlan, ProfilePlan

@@ -1,0 +1,194 @@
+"""Our own sections: transports, the fleet, the process."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import AfterValidator, Field
+
+from app.settings.types import Duration, Many, Port, Quantity, Section
+
+
+def _network(text: str) -> str:
+    ipaddress.ip_network(text, strict=False)
+    return text
+
+
+# -- transports
+
+
+class HttpLimits(Section):
+    """Bounds on what clients may send."""
+
+    body_bytes: Quantity = Field(default=64 * 1024 * 1024, ge=1024)
+    """Largest body, also after decompression; a larger one is answered with 413."""
+    header_bytes: Quantity = Field(default=32 * 1024, ge=1024, le=1024 * 1024)
+    """Longest header or request line."""
+    in_flight: int = Field(default=0, ge=0)
+    """Requests at once, 0 for any number; one more is answered with 429."""
+
+
+class HttpTimeouts(Section):
+    """How long is waited for the other side."""
+
+    connect: Duration = Field(default=2.0, gt=0)
+    """For a connection to an endpoint."""
+    response: Duration = Field(default=600.0, gt=0)
+    """For the head of an endpoint's answer; then the client gets 504."""
+    idle: Duration = Field(default=300.0, gt=0)
+    """Between two pieces of an endpoint's answer; then the answer is broken off."""
+    body: Duration = Field(default=60.0, gt=0)
+    """For a client's whole body."""
+    keep_alive: Duration = Field(default=75.0, gt=0)
+    """For the next request on a client's connection."""
+
+
+class Http(Section):
+    """The standalone router."""
+
+    enabled: bool = True
+    """Whether it listens."""
+    bind: str = "0.0.0.0"  # noqa: S104 - a router is there to be reached
+    """Address to listen on."""
+    port: Port = 8080
+    """Port to listen on."""
+    retries: int = Field(default=2, ge=0, le=10)
+    """How often a request goes to another endpoint when one failed before it answered."""
+    limits: HttpLimits = HttpLimits()
+    """Bounds on what clients may send."""
+    timeouts: HttpTimeouts = HttpTimeouts()
+    """How long is waited for the other side."""
+
+
+class Admin(Section):
+    """Health, metrics and insight, for operators."""
+
+    enabled: bool = True
+    """Whether it listens."""
+    bind: str = "0.0.0.0"  # noqa: S104 - probes come from outside
+    """Address to listen on."""
+    port: Port = 9090
+    """Port to listen on."""
+    allow_from: Many[Annotated[str, AfterValidator(_network)]] = ("127.0.0.0/8", "::1")
+    """Networks that may read `/debug`; probes and `/metrics` are for all."""
+
+
+class Transports(Section):
+    """How requests come in."""
+
+    http: Http = Http()
+    """The standalone router."""
+    admin: Admin = Admin()
+    """Health, metrics and insight."""
+
+
+# -- the fleet
+
+
+class EndpointSpec(Section):
+    """One endpoint of a pool that is written down here."""
+
+    identity: ClassVar = ("name",)
+
+    name: str = Field(min_length=1)
+    """Unique name."""
+    address: str = Field(min_length=1)
+    """IP address or host name."""
+    port: int = Field(ge=1, le=65535)
+    """Port of its API."""
+    metrics_port: int | None = Field(default=None, ge=1, le=65535)
+    """Port of its metrics page, if another one."""
+    engine: str = "auto"
+    """Kind of model server; `auto` tells it by its metrics."""
+    labels: dict[str, str] = Field(default_factory=dict)
+    """What filters select by."""
+    enabled: bool = True
+    """Whether it exists."""
+
+
+class Scrape(Section):
+    """Reading the endpoints' metrics."""
+
+    interval: Duration = Field(default=1.0, ge=0.01)
+    """Time between two reads of an endpoint."""
+    timeout: Duration = Field(default=1.0, gt=0)
+    """For one read."""
+    stale_after: Duration = Field(default=5.0, gt=0)
+    """Age at which metrics no longer count; the endpoint is then unknown, not idle."""
+
+
+class Models(Section):
+    """Knowing which endpoint serves which model."""
+
+    interval: Duration = Field(default=10.0, ge=0)
+    """Time between two looks at an endpoint's `/v1/models`; 0s never looks."""
+
+
+class PoolSettings(Section):
+    """The endpoints, and how they are watched."""
+
+    endpoints: Many[EndpointSpec] = ()
+    """Endpoints written down here; a discovery plugin comes instead of them."""
+    scrape: Scrape = Scrape()
+    """Reading their metrics."""
+    models: Models = Models()
+    """Knowing their models."""
+
+
+class Routing(Section):
+    """The life of a request."""
+
+    producer_deadline: Duration = Field(default=0.4, gt=0)
+    """For all producers of facts together; what is not found by then is done without."""
+
+
+# -- the process
+
+
+class Logging(Section):
+    """What is logged, to standard error."""
+
+    format: Literal["json", "console"] = "json"
+    """`json` for machines, `console` for people."""
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    """The least that is logged."""
+    access: bool = False
+    """One line per request, with the pick."""
+
+
+class Observability(Section):
+    """Logs."""
+
+    logging: Logging = Logging()
+    """What is logged."""
+
+
+class Shutdown(Section):
+    """What SIGTERM does; a second one ends at once."""
+
+    delay: Duration = Field(default=0.0, ge=0)
+    """Time between not being ready any more and closing the listener, for load balancers to notice."""
+    timeout: Duration = Field(default=30.0, ge=0)
+    """For requests in flight to end."""
+
+
+class Simulation(Section):
+    """Simulated model servers in this process, as a fleet to try things on."""
+
+    servers: int = Field(default=0, ge=0, le=100)
+    """How many; they join the pool."""
+    model: str = Field(default="demo", min_length=1)
+    """The model they serve."""
+    adapters: Many[str] = ()
+    """LoRA adapters they serve as well."""
+    seed: int = Field(default=0, ge=0)
+    """The same seed gives the same answers."""
+    max_num_seqs: int = Field(default=16, ge=1)
+    """Requests in a batch; more wait."""
+    num_gpu_blocks: int = Field(default=4096, ge=8)
+    """KV-cache blocks of 16 tokens."""
+    prefill_tokens_per_second: float = Field(default=8000.0, gt=0)
+    """Speed of reading a prompt."""
+    decode_tokens_per_second: float = Field(default=60.0, gt=0)
+    """Speed of writing an answer, per request."""
