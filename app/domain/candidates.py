@@ -142,13 +142,17 @@ class Candidates(Sequence[Endpoint]):
     @property
     def metrics_age(self) -> Column:
         """Seconds since the metrics were read; infinite where they never were."""
-        return np.maximum(self._now - self._take(self._snapshot.read_at), 0.0)
+        return _frozen(np.maximum(self._now - self._take(self._snapshot.read_at), 0.0))
 
     @property
     def known(self) -> Mask:
         """Booleans: whose queue is known from fresh metrics."""
         known = self._snapshot.known
-        return known if self._rows is None else known[self._rows]
+        if self._rows is None:
+            return known
+        known = known[self._rows]
+        known.flags.writeable = False
+        return known
 
     @property
     def in_flight(self) -> Column:
@@ -181,7 +185,7 @@ class Candidates(Sequence[Endpoint]):
         return Candidates(self._snapshot, in_flight=self._in_flight, now=self._now, facts=self._facts, rows=rows)
 
     def _take(self, column: Column) -> Column:
-        return column if self._rows is None else column[self._rows]
+        return column if self._rows is None else _frozen(column[self._rows])
 
     def _load(self, name: str, column: Column) -> Column:
         if self._snapshot.all_known:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 
-_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
+_LONG = {"m": 60.0, "h": 3600.0}
+_PER_SECOND = {"ns": 1e9, "us": 1e6, "\u00b5s": 1e6, "\u03bcs": 1e6, "ms": 1e3, "s": 1.0}
+_PART = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|\u00b5s|\u03bcs|ms|s|m|h)")
 
 
 def parse_duration(text: object) -> float:
@@ -13,14 +15,18 @@ def parse_duration(text: object) -> float:
 
     Raises `ValueError` for anything else, a number without a unit included.
     """
-    if text == "0":
+    if text in ("0", "+0", "-0"):
         return 0.0
-    digits = text.removeprefix("-") if isinstance(text, str) else ""
-    parts = _PART.findall(digits)
+    digits = text[1:] if isinstance(text, str) and text[:1] in ("+", "-") else text
+    parts = _PART.findall(digits) if isinstance(digits, str) else []
     if not parts or "".join(number + unit for number, unit in parts) != digits:
         raise ValueError("expected a duration such as 250ms, 1.5s or 1h30m")
-    seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
-    return -seconds if digits != text else seconds
+    seconds = sum(_seconds(float(number), unit) for number, unit in parts)
+    return -seconds if str(text).startswith("-") else seconds
+
+
+def _seconds(number: float, unit: str) -> float:
+    return number * _LONG[unit] if unit in _LONG else number / _PER_SECOND[unit]
 
 
 def duration_or_seconds(value: object) -> float:
@@ -29,7 +35,9 @@ def duration_or_seconds(value: object) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """The shortest text that `parse_duration` reads back."""
-    if seconds and abs(seconds) < 1:
-        return f"{seconds * 1000:g}ms"
-    return f"{seconds:g}s"
+    """Text that `parse_duration` reads back exactly, in milliseconds where these are whole and less than a second."""
+    exact = Decimal(repr(seconds))
+    milliseconds = exact * 1000
+    if seconds and abs(exact) < 1 and milliseconds == milliseconds.to_integral_value():
+        return f"{int(milliseconds)}ms"
+    return f"{exact.normalize():f}s"

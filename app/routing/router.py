@@ -18,7 +18,14 @@ from typing import Self
 
 from app.domain.decision import Decision, PluginFault
 from app.domain.endpoint import Endpoint
-from app.domain.errors import ModelNotFoundError, NoEndpointsError, PluginError, RoutingError, UpstreamError
+from app.domain.errors import (
+    ModelNotFoundError,
+    NoEndpointsError,
+    PluginError,
+    RoutingError,
+    SaturatedError,
+    UpstreamError,
+)
 from app.domain.outcome import Ending, Outcome
 from app.domain.request import InferenceRequest
 from app.extension.services import Clock
@@ -69,10 +76,9 @@ class Router:
                 for name, producer in pipeline.producers:
                     try:
                         found = await producer.produce(request, self.pool)
+                        request = request.with_facts(request.facts.and_(found))
                     except Exception as error:  # noqa: BLE001 - a producer's failure never fails a request
                         self.report(PluginFault(name, "Producer", error))
-                    else:
-                        request = request.with_facts(request.facts.and_(found))
         except TimeoutError:
             self.report(PluginFault(name, "Producer", f"not done within {self.producer_deadline} s"))
         return request
@@ -99,6 +105,7 @@ class Route:
         "_router",
         "_status",
         "_tried",
+        "_under_way",
         "decision",
         "ending",
         "request",
@@ -118,6 +125,7 @@ class Route:
         self._first_byte: float | None = None
         self._status: int | None = None
         self._tried: frozenset[str] = frozenset()
+        self._under_way = False
 
     @property
     def endpoint(self) -> Endpoint:
@@ -142,7 +150,7 @@ class Route:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
-        if self._attempts and self.decision.endpoint.name not in self._tried:
+        if self._under_way:
             refused = isinstance(error, RoutingError)
             self._finish(self.ending or _ending_of(kind), final=not refused)
         if isinstance(error, RoutingError):
@@ -160,7 +168,7 @@ class Route:
             raise failure
         try:
             self._decide()
-        except NoEndpointsError:
+        except (NoEndpointsError, SaturatedError):
             raise failure from None
 
     def first_byte(self, status: int) -> None:
@@ -186,6 +194,7 @@ class Route:
         self.decision = decision = self._pipeline.scheduler.schedule(self.request, candidates)
         self._attempts += 1
         router.in_flight.enter(decision.endpoint.name)
+        self._under_way = True
         for result in decision.results.values():
             for fault in result.faults:
                 router.report(fault)
@@ -196,6 +205,7 @@ class Route:
                 router.report(PluginFault(name, "OnScheduled", error))
 
     def _finish(self, ending: Ending, *, final: bool) -> None:
+        self._under_way = False
         self._router.in_flight.leave(self.decision.endpoint.name)
         outcome = Outcome(ending, self._elapsed(), final, self._status, self._first_byte, self._attempts, self._bytes)
         for name, observer in self._pipeline.on_finished:

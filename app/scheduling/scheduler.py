@@ -40,15 +40,15 @@ class Scheduler:
 
     def _next_profiles(self, request: InferenceRequest, finished: Mapping[str, ProfileResult]) -> Sequence[str]:
         try:
-            names = self._picker.pick_profiles(request, self._names, finished)
+            names = tuple(self._picker.pick_profiles(request, self._names, finished))
         except RoutingError:
             raise
         except Exception as error:
             raise PluginError(self._picker_name, error) from error
-        for name in names:
+        for place, name in enumerate(names):
             if name not in self._profiles:
                 raise PluginError(self._picker_name, f"it asked for the profile {name!r}, which does not exist")
-            if name in finished:
+            if name in finished or name in names[:place]:
                 raise PluginError(self._picker_name, f"it asked for the profile {name!r} twice")
         return names
 
@@ -61,6 +61,8 @@ class Scheduler:
             raise
         except Exception as error:
             raise PluginError(self._picker_name, error) from error
+        if not isinstance(decision, Decision):
+            raise PluginError(self._picker_name, f"it concluded with {type(decision).__name__}, which is no Decision")
         if decision.primary not in decision.results:
             raise PluginError(self._picker_name, f"its primary profile {decision.primary!r} has no result")
         return decision

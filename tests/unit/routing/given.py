@@ -1,0 +1,124 @@
+"""A router over a real pool, with plugins that do as they are told and an observer that writes down what it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from app.domain.decision import Decision, PluginFault
+from app.domain.endpoint import Endpoint
+from app.domain.errors import RoutingError
+from app.domain.outcome import Outcome
+from app.domain.request import InferenceRequest
+from app.fleet.pool import EndpointPool
+from app.routing.in_flight import InFlightCounts
+from app.routing.pipeline import Pipeline
+from app.routing.router import Router
+from app.scheduling.profile import Named
+from app.scheduling.scheduler import Scheduler
+from pointsman.testing import FakeClock, make_endpoint
+from tests.unit.scheduling.given import FakeProfilePicker, make_profile
+
+ENDPOINTS = tuple(make_endpoint(name, port=8000 + row) for row, name in enumerate("abc"))
+
+
+class DefaultOnly(FakeProfilePicker):
+    """Asks for the profile `default` once per decision."""
+
+    def pick_profiles(self, request: InferenceRequest, profiles: Sequence[str], finished: Any) -> Sequence[str]:
+        return () if finished else ("default",)
+
+
+class Diary:
+    """An observer that writes down what it is told."""
+
+    def __init__(self, name: str = "", entries: list[Any] | None = None) -> None:
+        self.name = name
+        self.entries: list[Any] = [] if entries is None else entries
+        self.outcomes: list[Outcome] = []
+        self.refusals: list[RoutingError] = []
+        self.requests: list[InferenceRequest] = []
+
+    def on_scheduled(self, request: InferenceRequest, decision: Decision) -> None:
+        self.requests.append(request)
+        self.entries.append(f"{self.name}scheduled {decision.endpoint.name}")
+
+    def on_first_byte(self, request: InferenceRequest, decision: Decision) -> None:
+        self.entries.append(f"{self.name}first byte {decision.endpoint.name}")
+
+    def on_finished(self, request: InferenceRequest, decision: Decision, outcome: Outcome) -> None:
+        self.outcomes.append(outcome)
+        self.entries.append(f"{self.name}finished {decision.endpoint.name}")
+
+    def on_refused(self, request: InferenceRequest, error: RoutingError) -> None:
+        self.refusals.append(error)
+        self.entries.append(f"{self.name}refused {type(error).__name__}")
+
+
+class Broken:
+    """An observer that raises whatever it is told."""
+
+    def on_scheduled(self, *_: Any) -> None:
+        raise LookupError("scheduled")
+
+    def on_first_byte(self, *_: Any) -> None:
+        raise LookupError("first byte")
+
+    def on_finished(self, *_: Any) -> None:
+        raise LookupError("finished")
+
+    def on_refused(self, *_: Any) -> None:
+        raise LookupError("refused")
+
+
+class Setup:
+    """A router with all it works with at hand."""
+
+    def __init__(
+        self,
+        *endpoints: Endpoint,
+        producers: Sequence[Any] = (),
+        observers: Sequence[Any] = (),
+        profile: Any = None,
+        retries: int = 2,
+        producer_deadline: float = 60.0,
+    ) -> None:
+        self.clock = FakeClock()
+        self.in_flight = InFlightCounts()
+        self.diary = Diary()
+        self.faults: list[PluginFault] = []
+        self.pool = EndpointPool(clock=self.clock, in_flight=self.in_flight.count)
+        self.pool.replace_all(endpoints or ENDPOINTS)
+        self.router = Router(
+            pool=self.pool,
+            in_flight=self.in_flight,
+            clock=self.clock,
+            pipeline=make_pipeline([*observers, self.diary], producers, profile),
+            report=self.faults.append,
+            retries=retries,
+            producer_deadline=producer_deadline,
+        )
+
+    @property
+    def entries(self) -> list[Any]:
+        """What the observers were told, in order."""
+        return self.diary.entries
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Requests in flight, by endpoint, those without any left out."""
+        found = {status.endpoint.name: self.in_flight.count(status.endpoint.name) for status in self.pool.statuses()}
+        return {name: count for name, count in found.items() if count}
+
+
+def make_pipeline(observers: Sequence[Any] = (), producers: Sequence[Any] = (), profile: Any = None) -> Pipeline:
+    """A pipeline of one profile that picks the first endpoint; observers observe everything."""
+    named = [Named(f"observer-{row}", observer) for row, observer in enumerate(observers)]
+    return Pipeline(
+        Scheduler(Named("handler", DefaultOnly()), {"default": profile or make_profile()}),
+        [Named(f"producer-{row}", producer) for row, producer in enumerate(producers)],
+        on_scheduled=named,
+        on_first_byte=named,
+        on_finished=named,
+        on_refused=named,
+    )

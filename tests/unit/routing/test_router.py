@@ -1,0 +1,479 @@
+"""The life of one request: in flight exactly as long as it is, observers told exactly once."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from app.domain.errors import (
+    BadRequestError,
+    BodyTooLargeError,
+    ModelNotFoundError,
+    NoEndpointsError,
+    PluginError,
+    RoutingError,
+    SaturatedError,
+    UpstreamError,
+)
+from app.domain.outcome import Ending
+from app.routing.router import Route
+from pointsman.testing import make_request
+from tests.unit.routing.given import ENDPOINTS, Broken, Diary, Setup, make_pipeline
+from tests.unit.scheduling.given import keep, make_profile
+
+DOWN = UpstreamError("a", "connection refused")
+
+LEAVING: list[Any] = [
+    pytest.param(asyncio.CancelledError(), Ending.CLIENT_LEFT, id="cancelled"),
+    pytest.param(ConnectionResetError(), Ending.CLIENT_LEFT, id="client gone"),
+    pytest.param(LookupError("a bug"), Ending.UPSTREAM_FAILED, id="bug"),
+    pytest.param(TimeoutError(), Ending.UPSTREAM_FAILED, id="broke off"),
+]
+
+
+async def relay(setup: Setup, *, leaving_by: BaseException | None = None) -> Route:
+    """Routes a request and leaves the block as told, whatever that raises."""
+    route = setup.router.route(make_request())
+    try:
+        async with route:
+            if leaving_by is not None:
+                raise leaving_by
+    except type(leaving_by or LookupError()):
+        pass
+    return route
+
+
+async def refusal(setup: Setup, *, failures: int = 0, model: str = "demo") -> RoutingError:
+    """The error by which a request ends after as many failed attempts."""
+    with pytest.raises(RoutingError) as caught:
+        async with setup.router.route(make_request(model=model)) as route:
+            for _ in range(failures):
+                route.retry(UpstreamError(route.endpoint.name, "refused"))
+    return caught.value
+
+
+# -- in flight
+
+
+async def test_a_request_is_in_flight_within_the_block() -> None:
+    setup = Setup()
+    async with setup.router.route(make_request()) as route:
+        assert (route.endpoint, setup.counts) == (ENDPOINTS[0], {"a": 1})
+    assert setup.in_flight.total == 0
+
+
+async def test_a_request_is_in_flight_when_observers_hear_of_its_decision() -> None:
+    setup, seen = Setup(), []
+    setup.diary.on_scheduled = lambda *_: seen.append(setup.counts)  # type: ignore[method-assign]
+    await relay(setup)
+    assert seen == [{"a": 1}]
+
+
+async def test_a_request_is_not_in_flight_while_it_is_decided() -> None:
+    seen: list[float] = []
+    profile = make_profile(filters=[lambda candidates: seen.append(candidates.in_flight.sum()) or [True] * 3])
+    await relay(Setup(profile=profile))
+    assert seen == [0.0]
+
+
+async def test_a_request_is_out_of_flight_when_observers_hear_of_its_end() -> None:
+    setup, seen = Setup(), []
+    setup.diary.on_finished = lambda *_: seen.append(setup.counts)  # type: ignore[method-assign]
+    await relay(setup)
+    assert seen == [{}]
+
+
+@pytest.mark.parametrize(("error", "ending"), LEAVING)
+async def test_no_way_out_leaves_a_request_in_flight(error: BaseException, ending: Ending) -> None:
+    setup = Setup()
+    await relay(setup, leaving_by=error)
+    assert (setup.in_flight.total, [outcome.ending for outcome in setup.diary.outcomes]) == (0, [ending])
+
+
+async def test_a_cancelled_task_leaves_nothing_in_flight() -> None:
+    setup, inside = Setup(), asyncio.Event()
+
+    async def serve() -> None:
+        async with setup.router.route(make_request()):
+            inside.set()
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(serve())
+    await inside.wait()
+    task.cancel()
+    await asyncio.wait([task])
+    assert (task.cancelled(), setup.in_flight.total, setup.entries) == (True, 0, ["scheduled a", "finished a"])
+
+
+async def test_a_request_cancelled_while_a_producer_waits_was_never_in_flight() -> None:
+    producer = Waiting()
+    setup = Setup(producers=[producer])
+    task = asyncio.create_task(relay(setup))
+    await producer.began.wait()
+    task.cancel()
+    await asyncio.wait([task])
+    assert (task.cancelled(), setup.in_flight.total, setup.entries) == (True, 0, [])
+
+
+async def test_a_retry_moves_the_count() -> None:
+    setup = Setup()
+    async with setup.router.route(make_request()) as route:
+        route.retry(DOWN)
+        assert setup.counts == {"b": 1}
+    assert setup.in_flight.total == 0
+
+
+async def test_a_picker_that_picks_a_tried_endpoint_leaks_no_count() -> None:
+    setup = Setup(profile=make_profile(picker=lambda _: [ENDPOINTS[0]]))
+    try:
+        async with setup.router.route(make_request()) as route:
+            route.retry(DOWN)
+    except RoutingError:
+        pass
+    assert setup.in_flight.total == 0
+
+
+@pytest.mark.parametrize(
+    "profile",
+    [
+        pytest.param(make_profile(filters=[keep()]), id="saturated"),
+        pytest.param(make_profile(picker=LookupError()), id="failing plugin"),
+    ],
+)
+async def test_a_refused_decision_leaves_nothing_in_flight(profile: Any) -> None:
+    setup = Setup(profile=profile)
+    await refusal(setup)
+    assert setup.in_flight.total == 0
+
+
+# -- observers
+
+
+async def test_observers_are_told_in_the_order_of_events() -> None:
+    setup = Setup()
+    async with setup.router.route(make_request()) as route:
+        route.first_byte(200)
+    assert setup.entries == ["scheduled a", "first byte a", "finished a"]
+
+
+async def test_observers_are_told_one_after_the_other() -> None:
+    entries: list[Any] = []
+    await relay(Setup(observers=[Diary("1 ", entries), Diary("2 ", entries)]))
+    assert entries == ["1 scheduled a", "2 scheduled a", "1 finished a", "2 finished a"]
+
+
+async def test_an_outcome_has_times_status_and_bytes() -> None:
+    setup = Setup()
+    async with setup.router.route(make_request()) as route:
+        setup.clock.advance(2)
+        route.first_byte(201)
+        setup.clock.advance(3)
+        route.relayed(100)
+        route.relayed(20)
+    (outcome,) = setup.diary.outcomes
+    assert (outcome.first_byte, outcome.duration, outcome.status) == (2, 5, 201)
+    assert (outcome.response_bytes, outcome.attempts, outcome.final) == (120, 1, True)
+
+
+async def test_the_transport_may_know_the_ending_better() -> None:
+    setup = Setup()
+    async with setup.router.route(make_request()) as route:
+        route.ending = Ending.UPSTREAM_FAILED
+    assert [outcome.ending for outcome in setup.diary.outcomes] == [Ending.UPSTREAM_FAILED]
+
+
+async def test_an_end_without_an_error_is_complete() -> None:
+    setup = Setup()
+    await relay(setup)
+    assert [(o.ending, o.first_byte, o.status) for o in setup.diary.outcomes] == [(Ending.COMPLETED, None, None)]
+
+
+async def test_each_attempt_is_told_once_and_the_last_is_final() -> None:
+    setup = Setup()
+    async with setup.router.route(make_request()) as route:
+        route.retry(DOWN)
+        route.retry(DOWN)
+    outcomes = [(outcome.ending, outcome.final, outcome.attempts) for outcome in setup.diary.outcomes]
+    failed, completed = Ending.UPSTREAM_FAILED, Ending.COMPLETED
+    assert outcomes == [(failed, False, 1), (failed, False, 2), (completed, True, 3)]
+
+
+async def test_an_attempt_s_end_is_told_before_the_next_decision() -> None:
+    setup = Setup()
+    async with setup.router.route(make_request()) as route:
+        route.retry(DOWN)
+    assert setup.entries == ["scheduled a", "finished a", "scheduled b", "finished b"]
+
+
+async def test_a_request_that_failed_everywhere_is_refused_once() -> None:
+    setup = Setup(ENDPOINTS[0])
+    await refusal(setup, failures=1)
+    assert setup.entries == ["scheduled a", "finished a", "refused UpstreamError"]
+    assert [outcome.final for outcome in setup.diary.outcomes] == [False]
+
+
+async def test_a_refusal_within_the_block_is_no_final_end() -> None:
+    setup = Setup()
+    await relay(setup, leaving_by=BodyTooLargeError(10))
+    assert setup.entries == ["scheduled a", "finished a", "refused BodyTooLargeError"]
+    assert [outcome.final for outcome in setup.diary.outcomes] == [False]
+
+
+async def test_a_refused_request_is_told_only_as_that() -> None:
+    setup = Setup(profile=make_profile(filters=[keep()]))
+    await refusal(setup)
+    assert setup.entries == ["refused SaturatedError"]
+
+
+async def test_a_raising_observer_breaks_nothing_and_is_reported() -> None:
+    setup = Setup(observers=[Broken()])
+    async with setup.router.route(make_request()) as route:
+        route.first_byte(200)
+    assert setup.entries == ["scheduled a", "first byte a", "finished a"]
+    points = [(fault.plugin, fault.extension_point) for fault in setup.faults]
+    assert points == [("observer-0", point) for point in ("OnScheduled", "OnFirstByte", "OnFinished")]
+
+
+async def test_an_observer_that_raises_at_a_refusal_is_reported() -> None:
+    setup = Setup(observers=[Broken()], profile=make_profile(filters=[keep()]))
+    error = await refusal(setup)
+    assert (type(error), setup.entries) == (SaturatedError, ["refused SaturatedError"])
+    assert [fault.extension_point for fault in setup.faults] == ["OnRefused"]
+
+
+async def test_a_scorer_s_fault_is_reported() -> None:
+    setup = Setup(profile=make_profile(scorers=[LookupError("oh")]))
+    await relay(setup)
+    assert [(fault.plugin, fault.extension_point) for fault in setup.faults] == [("scorer-0", "Scorer")]
+
+
+async def test_a_failing_plugin_is_reported_and_refuses_the_request() -> None:
+    setup = Setup(profile=make_profile(picker=LookupError("oh")))
+    error = await refusal(setup)
+    assert isinstance(error, PluginError)
+    assert [fault.plugin for fault in setup.faults] == ["picker"]
+
+
+# -- retries
+
+
+async def test_tried_endpoints_are_left_out() -> None:
+    setup, tried = Setup(), []
+    async with setup.router.route(make_request()) as route:
+        for _ in range(2):
+            tried.append(route.endpoint.name)
+            route.retry(DOWN)
+        tried.append(route.endpoint.name)
+    assert (tried, route.attempts) == (["a", "b", "c"], 3)
+
+
+@pytest.mark.parametrize(("retries", "attempts"), [(0, 1), (1, 2), (2, 3)])
+async def test_retries_are_bounded(retries: int, attempts: int) -> None:
+    setup = Setup(retries=retries)
+    await refusal(setup, failures=9)
+    assert len(setup.diary.outcomes) == attempts
+
+
+@pytest.mark.parametrize(
+    ("retries", "last"),
+    [pytest.param(1, "b", id="no attempt is left"), pytest.param(9, "c", id="no endpoint is left")],
+)
+async def test_the_last_failure_is_raised_when_nothing_is_left(retries: int, last: str) -> None:
+    error = await refusal(Setup(retries=retries), failures=9)
+    assert isinstance(error, UpstreamError)
+    assert (error.endpoint, error.__cause__) == (last, None)
+
+
+async def test_the_last_failure_is_raised_when_filters_rule_out_the_rest() -> None:
+    error = await refusal(Setup(profile=make_profile(filters=[keep("a")])), failures=1)
+    assert isinstance(error, UpstreamError)
+
+
+async def test_a_plugin_that_fails_at_a_retry_leaves_nothing_in_flight() -> None:
+    setup = Setup(profile=make_profile(filters=[lambda c: [True] * 3 if len(c) == 3 else 1 / 0]))
+    error = await refusal(setup, failures=1)
+    assert (type(error), setup.in_flight.total, len(setup.diary.outcomes)) == (PluginError, 0, 1)
+
+
+async def test_facts_are_kept_for_a_retry() -> None:
+    producer = Finding({"fact": 1})
+    setup = Setup(producers=[producer])
+    async with setup.router.route(make_request()) as route:
+        route.retry(DOWN)
+    assert (producer.asked, ["fact" in request.facts for request in setup.diary.requests]) == (1, [True, True])
+
+
+async def test_a_retry_sees_the_pool_as_it_is_now() -> None:
+    setup = Setup()
+    async with setup.router.route(make_request()) as route:
+        setup.pool.mark_down(ENDPOINTS[1], "gone")
+        route.retry(DOWN)
+        assert route.endpoint.name == "c"
+
+
+# -- producers
+
+
+class Finding:
+    """A producer that gives or raises what it is told, and remembers which facts it was given."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+        self.asked = 0
+        self.given: list[int] = []
+
+    async def produce(self, request: Any, pool: Any) -> Any:
+        self.asked += 1
+        self.given.append(len(request.facts))
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+class Waiting:
+    """A producer that never comes to an end."""
+
+    def __init__(self) -> None:
+        self.began = asyncio.Event()
+
+    async def produce(self, request: Any, pool: Any) -> Any:
+        self.began.set()
+        await asyncio.Event().wait()
+
+
+async def facts_of(setup: Setup) -> list[str]:
+    return sorted(str(key) for key in (await relay(setup)).request.facts._values)
+
+
+async def test_a_producer_has_the_facts_of_those_before_it() -> None:
+    first, second = Finding({"one": 1}), Finding({"two": 2})
+    assert await facts_of(Setup(producers=[first, second])) == ["one", "two"]
+    assert (first.given, second.given) == ([0], [1])
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(LookupError("oh"), id="exception"),
+        pytest.param(TimeoutError(), id="its own time-out"),
+        pytest.param([1, 2], id="no mapping"),
+    ],
+)
+async def test_a_producer_s_failure_costs_only_its_facts(answer: Any) -> None:
+    setup = Setup(producers=[Finding({"one": 1}), Finding(answer), Finding({"three": 3})])
+    assert await facts_of(setup) == ["one", "three"]
+    assert [(fault.plugin, fault.extension_point) for fault in setup.faults] == [("producer-1", "Producer")]
+
+
+async def test_the_deadline_costs_only_the_facts_not_found_yet() -> None:
+    setup = Setup(producers=[Finding({"one": 1}), Waiting(), Finding({"three": 3})], producer_deadline=0.001)
+    assert await facts_of(setup) == ["one"]
+    assert [fault.plugin for fault in setup.faults] == ["producer-1"]
+
+
+# -- requests without hope
+
+
+async def test_an_empty_pool_has_no_endpoint() -> None:
+    setup = Setup()
+    setup.pool.replace_all([])
+    assert isinstance(await refusal(setup), NoEndpointsError)
+
+
+async def test_a_pool_that_is_down_has_no_endpoint() -> None:
+    setup = Setup(ENDPOINTS[0])
+    setup.pool.mark_down(ENDPOINTS[0], "gone")
+    assert isinstance(await refusal(setup), NoEndpointsError)
+
+
+async def test_a_pool_that_goes_down_while_a_producer_works_has_no_endpoint() -> None:
+    setup = Setup(ENDPOINTS[0], producers=[Finding({})])
+    producer = setup.router.pipeline.producers[0].plugin
+    producer.produce = lambda *_: takes_down(setup)  # type: ignore[method-assign]
+    assert isinstance(await refusal(setup), NoEndpointsError)
+    assert setup.entries == ["refused NoEndpointsError"]
+
+
+async def takes_down(setup: Setup) -> dict[Any, Any]:
+    setup.pool.mark_down(ENDPOINTS[0], "gone")
+    return {}
+
+
+@pytest.mark.parametrize(
+    ("lists", "kind"),
+    [
+        pytest.param([{"other"}, {"more"}], ModelNotFoundError, id="all known"),
+        pytest.param([set(), set()], ModelNotFoundError, id="all known and empty"),
+    ],
+)
+async def test_a_model_that_no_endpoint_lists_is_not_found(lists: list[set[str]], kind: type) -> None:
+    setup = Setup(*ENDPOINTS[:2])
+    for endpoint, models in zip(ENDPOINTS, lists, strict=False):
+        setup.pool.record_models(endpoint, frozenset(models))
+    assert isinstance(await refusal(setup), kind)
+
+
+async def test_an_endpoint_whose_list_is_unknown_may_serve_any_model() -> None:
+    setup = Setup(*ENDPOINTS[:2])
+    setup.pool.record_models(ENDPOINTS[0], frozenset({"other"}))
+    assert (await relay(setup)).endpoint.name == "b"
+
+
+async def test_a_model_is_not_called_missing_as_long_as_one_list_is_unknown() -> None:
+    setup = Setup(*ENDPOINTS[:2])
+    setup.pool.record_models(ENDPOINTS[0], frozenset({"other"}))
+    setup.pool.mark_down(ENDPOINTS[1], "gone")
+    assert isinstance(await refusal(setup), NoEndpointsError)
+
+
+async def test_lists_are_asked_for_again_before_a_model_is_called_missing() -> None:
+    setup = Setup(ENDPOINTS[0])
+    setup.pool.record_models(ENDPOINTS[0], frozenset({"other"}))
+
+    async def ask() -> None:
+        setup.pool.record_models(ENDPOINTS[0], frozenset({"other", "demo"}))
+
+    setup.pool.ask_models_with(ask)
+    assert (await relay(setup)).endpoint.name == "a"
+
+
+async def test_a_request_that_names_no_model_goes_anywhere() -> None:
+    setup = Setup(ENDPOINTS[0])
+    setup.pool.record_models(ENDPOINTS[0], frozenset({"other"}))
+    async with setup.router.route(make_request(model="")) as route:
+        assert route.endpoint.name == "a"
+
+
+async def test_a_request_without_hope_costs_no_producer_any_work() -> None:
+    producer = Finding({})
+    setup = Setup(producers=[producer])
+    setup.pool.replace_all([])
+    await refusal(setup)
+    assert (producer.asked, setup.entries) == (0, ["refused NoEndpointsError"])
+
+
+async def test_a_profile_picker_may_refuse_a_request() -> None:
+    setup = Setup()
+    setup.router.pipeline.scheduler._picker.conclusion = BadRequestError("no such profile")  # type: ignore[attr-defined]
+    assert isinstance(await refusal(setup), BadRequestError)
+
+
+# -- a change of configuration
+
+
+async def test_a_request_keeps_the_pipeline_it_began_with() -> None:
+    setup, later = Setup(), Diary()
+    async with setup.router.route(make_request()) as route:
+        setup.router.pipeline = make_pipeline([later])
+        route.first_byte(200)
+        route.retry(DOWN)
+    assert (len(setup.entries), later.entries) == (5, [])
+
+
+async def test_the_next_request_has_the_new_pipeline() -> None:
+    setup, later = Setup(), Diary()
+    setup.router.pipeline = make_pipeline([later])
+    await relay(setup)
+    assert (setup.entries, later.entries) == ([], ["scheduled a", "finished a"])
