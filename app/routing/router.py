@@ -30,6 +30,7 @@ from app.domain.outcome import Ending, Outcome
 from app.domain.request import InferenceRequest
 from app.extension.services import Clock
 from app.fleet.pool import EndpointPool
+from app.routing.gathering import gather
 from app.routing.in_flight import InFlightCounts
 from app.routing.pipeline import Pipeline
 
@@ -68,20 +69,7 @@ class Router:
 
     async def gather(self, pipeline: Pipeline, request: InferenceRequest) -> InferenceRequest:
         """`request` with what the producers find before the deadline. Their failures cost only their facts."""
-        if not pipeline.producers:
-            return request
-        name = ""
-        try:
-            async with asyncio.timeout(self.producer_deadline):
-                for name, producer in pipeline.producers:
-                    try:
-                        found = await producer.produce(request, self.pool)
-                        request = request.with_facts(request.facts.and_(found))
-                    except Exception as error:  # noqa: BLE001 - a producer's failure never fails a request
-                        self.report(PluginFault(name, "Producer", error))
-        except TimeoutError:
-            self.report(PluginFault(name, "Producer", f"not done within {self.producer_deadline} s"))
-        return request
+        return await gather(pipeline.producers, request, self.pool, deadline=self.producer_deadline, report=self.report)
 
     async def refuse_hopeless(self, request: InferenceRequest) -> None:
         """Raises before any work is done for a request that no endpoint can serve."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,13 +28,18 @@ def chain_of(prompt: bytes, seed: int, block_bytes: int, max_blocks: int) -> Seq
     A last block that is not full is left out, since an engine can't reuse one either.
     """
     end = min(len(prompt) // block_bytes, max_blocks) * block_bytes
-    view = memoryview(prompt)
-    return [seed := xxh3_64_intdigest(view[start : start + block_bytes], seed) for start in range(0, end, block_bytes)]
+    return [
+        seed := xxh3_64_intdigest(prompt[start : start + block_bytes], seed) for start in range(0, end, block_bytes)
+    ]
 
 
 def seed_of(request: InferenceRequest) -> int:
     """Where the request's chains begin: other models, adapters and salts never share a block."""
-    parts = (request.model, request.adapter, request.cache_salt)
+    return _seed(request.model, request.adapter, request.cache_salt)
+
+
+@lru_cache(maxsize=256)
+def _seed(*parts: str | None) -> int:
     return xxh3_64_intdigest(repr(parts).encode("utf-8", "surrogatepass"))
 
 

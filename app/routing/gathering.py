@@ -1,0 +1,94 @@
+"""Runs the producers of facts, one after the other, all within one deadline.
+
+Most producers look something up and never wait. Each is therefore run up to where it first waits, and only if it does
+is a timer set: that costs as much as a scorer or two.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from app.domain.decision import PluginFault
+from app.domain.facts import AnyFactKey
+from app.domain.request import InferenceRequest
+from app.extension.requests import Producer
+from app.extension.services import Pool
+from app.scheduling.profile import Named
+
+Found = Mapping[AnyFactKey, object]
+Report = Callable[[PluginFault], None]
+
+
+class _Waiting(NamedTuple):
+    """A producer that has begun and waits."""
+
+    name: str
+    rest: _Rest
+
+
+async def gather(
+    producers: Sequence[Named[Producer]], request: InferenceRequest, pool: Pool, *, deadline: float, report: Report
+) -> InferenceRequest:
+    """`request` with what the producers find within `deadline` seconds. Their failures cost only their facts."""
+    left = iter(producers)
+    request, waiting = _until_one_waits(left, request, pool, report)
+    if waiting is None:
+        return request
+    name = waiting.name
+    try:
+        async with asyncio.timeout(deadline):
+            while waiting is not None:
+                name = waiting.name
+                try:
+                    request = _with(request, await waiting.rest)
+                except Exception as error:  # noqa: BLE001 - a producer's failure never fails a request
+                    report(PluginFault(name, "Producer", error))
+                request, waiting = _until_one_waits(left, request, pool, report)
+    except TimeoutError:
+        report(PluginFault(name, "Producer", f"not done within {deadline} s"))
+    return request
+
+
+def _until_one_waits(
+    producers: Iterator[Named[Producer]], request: InferenceRequest, pool: Pool, report: Report
+) -> tuple[InferenceRequest, _Waiting | None]:
+    for name, producer in producers:
+        try:
+            coroutine = producer.produce(request, pool)
+            try:
+                waits_for = coroutine.send(None)
+            except StopIteration as done:
+                request = _with(request, done.value)
+            else:
+                return request, _Waiting(name, _Rest(coroutine, waits_for))
+        except Exception as error:  # noqa: BLE001 - a producer's failure never fails a request
+            report(PluginFault(name, "Producer", error))
+    return request, None
+
+
+def _with(request: InferenceRequest, found: Found) -> InferenceRequest:
+    return request.with_facts(request.facts.and_(found)) if found else request
+
+
+class _Rest:
+    """What is left of a coroutine that was begun: awaiting it goes on where it waits."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Found], waits_for: object) -> None:
+        self._coroutine = coroutine
+        self._waits_for = waits_for
+
+    def __await__(self) -> Generator[Any, Any, Found]:
+        waits_for = self._waits_for
+        try:
+            while True:
+                try:
+                    sent = yield waits_for
+                except BaseException as error:  # noqa: BLE001 - whatever it is, it is for the coroutine
+                    waits_for = self._coroutine.throw(error)
+                else:
+                    waits_for = self._coroutine.send(sent)
+        except StopIteration as done:
+            found: Found = done.value
+            return found
