@@ -1,0 +1,49 @@
+"""The examples in the documentation work as they stand there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from app.settings.layers import Sources
+from containers.assembly import check
+from pointsman.testing import check_scorer, make_candidates, make_endpoint, make_request
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+WRITING = (ROOT / "docs" / "writing-a-plugin.md").read_text()
+
+
+def blocks(text: str, language: str) -> list[str]:
+    """The fenced blocks of one language."""
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+
+
+def test_the_readmes_plugin_runs_from_the_readmes_yaml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (plugin,) = blocks(README, "python")
+    (tmp_path / "cheapest.py").write_text(plugin)
+    (configuration,) = [block for block in blocks(README, "yaml") if "cheapest" in block]
+    scheduler = check(Sources(text=configuration)).container().generation().scheduler()
+    dear, cheap = make_endpoint("dear", labels={"price": "2"}), make_endpoint("cheap", labels={"price": "1"})
+    assert scheduler.schedule(make_request(), make_candidates(dear, cheap)).endpoint is cheap
+
+
+@pytest.mark.parametrize("overlay", [b for b in blocks(README, "yaml") if "cheapest" not in b])
+def test_every_overlay_of_the_readme_is_fine_over_the_defaults(overlay: str) -> None:
+    assert not check(Sources(("builtin:default",), overlay)).configuration.faults.warnings
+
+
+def test_the_guides_plugin_passes_the_guides_test() -> None:
+    names: dict[str, object] = {"check_scorer": check_scorer}
+    for block in blocks(WRITING, "python"):
+        exec(block, names)  # noqa: S102 - our own documentation
+    names["test_patient_scorer"]()  # type: ignore[operator]
+
+
+def test_every_link_between_the_pages_leads_somewhere() -> None:
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
+        for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
