@@ -63,7 +63,9 @@ async def test_show_prints_what_loads_to_the_same_again(tmp_path: Path) -> None:
 
 
 async def test_show_says_which_layer_set_a_value() -> None:
-    _, lines = await run("show", "--origins", "-c", "builtin:default", "-c", "builtin:dev", "--set", "pool.scrape.interval=3s")
+    _, lines = await run(
+        "show", "--origins", "-c", "builtin:default", "-c", "builtin:dev", "--set", "pool.scrape.interval=3s"
+    )
     assert "    interval: 3s  # --set pool.scrape.interval" in lines
     assert any(line.strip().startswith("servers: 3  # builtin:dev:") for line in lines)
 

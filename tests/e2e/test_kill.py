@@ -39,7 +39,9 @@ async def port_of(server: Process) -> int:
         pytest.param("100000", "within", id="after the heads"),
     ],
 )
-async def test_a_killed_server_fails_no_request_that_had_not_begun_and_is_picked_when_back(rate: str, when: str) -> None:
+async def test_a_killed_server_fails_no_request_that_had_not_begun_and_is_picked_when_back(
+    rate: str, when: str
+) -> None:
     fleet = ["fleet", "--count", "1", "--max-num-seqs", "64", "--prefill-rate", rate, "--decode-rate", "20", "--port"]
     async with pointsman(*fleet, "0") as a, pointsman(*fleet, "0") as b, pointsman(*fleet, "0") as victim:
         ports = [await port_of(server) for server in (a, b, victim)]

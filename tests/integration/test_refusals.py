@@ -63,14 +63,20 @@ async def test_a_request_goes_only_where_its_model_is() -> None:
 
 
 async def test_a_body_over_the_limit_is_413() -> None:
-    async with fake_engine(says()) as engine, running(ports=[engine.port], sets=["transports.http.limits.bodyBytes=2048"]) as app:
+    async with (
+        fake_engine(says()) as engine,
+        running(ports=[engine.port], sets=["transports.http.limits.bodyBytes=2048"]) as app,
+    ):
         async with app.chat("x" * 4000) as answer:
             assert (answer.status, answer.headers[REASON]) == (413, "rejected-too-large")
 
 
 async def test_a_small_body_that_inflates_over_the_limit_is_413() -> None:
     bomb = gzip.compress(b"x" * 100_000_000)
-    async with fake_engine(says()) as engine, running(ports=[engine.port], sets=["transports.http.limits.bodyBytes=1Mi"]) as app:
+    async with (
+        fake_engine(says()) as engine,
+        running(ports=[engine.port], sets=["transports.http.limits.bodyBytes=1Mi"]) as app,
+    ):
         headers = {"content-encoding": "gzip"}
         async with app.client.post(f"{app.url}/v1/chat/completions", data=bomb, headers=headers) as answer:
             assert answer.status == 413
@@ -101,7 +107,10 @@ async def test_more_requests_at_once_than_allowed_give_429() -> None:
         await hold.wait()
         return web.Response()
 
-    async with fake_engine(answer) as engine, running(ports=[engine.port], sets=["transports.http.limits.inFlight=1"]) as app:
+    async with (
+        fake_engine(answer) as engine,
+        running(ports=[engine.port], sets=["transports.http.limits.inFlight=1"]) as app,
+    ):
         first = asyncio.create_task(_status(app))
         await until(lambda: engine.seen)
         assert await _status(app) == 429

@@ -39,7 +39,7 @@ def test_every_overlay_of_the_readme_is_fine_over_the_defaults(overlay: str) -> 
 def test_the_guides_plugin_passes_the_guides_test() -> None:
     names: dict[str, object] = {"check_scorer": check_scorer}
     for block in blocks(WRITING, "python"):
-        exec(block, names)  # noqa: S102 - our own documentation
+        exec(block, names)
     names["test_patient_scorer"]()  # type: ignore[operator]
 
 

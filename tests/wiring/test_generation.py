@@ -206,7 +206,9 @@ def test_every_shipped_file_is_among_those_built() -> None:
     assert {path.stem for path in shipped("default").parent.glob("*.yaml")} == {"default", "dev", "prod"}
 
 
-def test_the_pytest_plugin_gives_a_container_with_a_clock_of_the_tests(pointsman_container: ApplicationContainer) -> None:
+def test_the_pytest_plugin_gives_a_container_with_a_clock_of_the_tests(
+    pointsman_container: ApplicationContainer,
+) -> None:
     assert isinstance(pointsman_container.clock(), FakeClock)
     assert isinstance(pointsman_container.router(), Router)
 
