@@ -45,7 +45,9 @@ class Lifecycle:
         before it are stopped."""
         self._listen_to_signals()
         try:
-            await self.start()
+            await self._unless_in_a_hurry(self.start())
+            if not self.started:
+                return
             ready()
             await self._told.wait()
             self.draining = True
@@ -72,8 +74,10 @@ class Lifecycle:
             part = self._started.pop()
             try:
                 await part.stop()
-            except Exception as error:
-                log.exception("could not stop", part=part.name, error=str(error))
+            except (Exception, asyncio.CancelledError) as error:
+                if _is_cancelled():
+                    raise
+                log.exception("could not stop", part=part.name, error=f"{type(error).__name__}: {error}")
 
     def _listen_to_signals(self) -> None:
         loop = asyncio.get_running_loop()
@@ -89,4 +93,12 @@ class Lifecycle:
             hurry.cancel()
             if not task.done():
                 task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+            await asyncio.gather(task, return_exceptions=True)
+        if not task.cancelled():
+            await task
+
+
+def _is_cancelled() -> bool:
+    """Whether the current task itself is being cancelled, and not one that it waits for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

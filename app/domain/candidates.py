@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import cast, overload
 
@@ -174,7 +175,10 @@ class Candidates(Sequence[Endpoint]):
         """The fact `key` of each candidate, the key's default where it is missing."""
         cached = self._cache.get(key)
         if cached is None:
-            cached = self._cache[key] = _frozen(self._take(self._gather(key)))
+            column = self._take(self._gather(key))
+            if math.isnan(column.sum()):
+                column = np.where(np.isnan(column), key.default, column)
+            cached = self._cache[key] = _frozen(column)
         return cached
 
     # -- narrowing

@@ -28,12 +28,14 @@ class DiscoveryRunner:
         self._discovery = discovery
         self._on_failure = on_failure
         self._found: Sequence[Endpoint] = ()
+        self._first = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     def replace_all(self, endpoints: Sequence[Endpoint]) -> None:
         """What discovery has found, besides the endpoints written down."""
         self._found = tuple(endpoints)
         self._pool.replace_all([*self._written_down(), *self._found])
+        self._first.set()
 
     async def start(self) -> None:
         """Returns when the first list is there. Raises `DiscoveryError` if it can't be had."""
@@ -41,10 +43,10 @@ class DiscoveryRunner:
             self.replace_all(())
             return
         self._task = asyncio.create_task(self._discovery.discover(self), name="discovery")
-        first = asyncio.create_task(self._first_list())
+        first = asyncio.create_task(self._first.wait())
         await asyncio.wait({self._task, first}, return_when=asyncio.FIRST_COMPLETED)
         first.cancel()
-        if self._task.done() and not self._pool.discovered:
+        if self._task.done() and not self._first.is_set():
             await self._task
         self._task.add_done_callback(self._ended)
 
@@ -54,11 +56,6 @@ class DiscoveryRunner:
             self._task.cancel()
             with suppress(asyncio.CancelledError, Exception):
                 await self._task
-
-    async def _first_list(self) -> None:
-        came = asyncio.Event()
-        self._pool.subscribe(came.set)
-        await came.wait()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()

@@ -83,7 +83,7 @@ def _decoded(page: bytes) -> str:
 def _refuse_other_formats(text: str) -> None:
     if not text.strip():
         raise ScrapeError("the metrics page is empty")
-    if not text.endswith("\n"):
+    if not text.endswith(("\n", "# EOF")):
         raise ScrapeError("the metrics page is cut off: its last line does not end")
     lines = [line for line in text[:2000].splitlines() if line.strip()]
     for line in lines[:_LINES_CHECKED]:

@@ -38,7 +38,7 @@ class AioHttpClient:
                 return await self._get(url, tls)
         except aiohttp.ClientConnectorError as error:
             raise ConnectionError(str(error.os_error.strerror or error.os_error)) from error
-        except aiohttp.ClientError as error:
+        except (aiohttp.ClientError, UnicodeError) as error:  # a host name that can't be one is a UnicodeError
             raise OSError(f"{type(error).__name__}: {error}") from error
 
     async def close(self) -> None:

@@ -63,6 +63,7 @@ class FleetMonitor:
         self._options = options
         self._on_change = on_change
         self._watches: dict[str, _Watch] = {}
+        self._ending: set[asyncio.Task[None]] = set()
         self._running = False
 
     async def start(self) -> None:
@@ -75,10 +76,9 @@ class FleetMonitor:
     async def stop(self) -> None:
         """Stops watching; returns when every task has ended."""
         self._running = False
-        watches, self._watches = list(self._watches.values()), {}
-        for watch in watches:
-            watch.task.cancel()
-        await asyncio.gather(*(watch.task for watch in watches), return_exceptions=True)
+        for name in list(self._watches):
+            self._end(name)
+        await asyncio.gather(*self._ending, return_exceptions=True)
 
     async def first_round(self, timeout: float) -> None:  # noqa: ASYNC109 - a bound, not a cancel scope
         """Waits until each endpoint was looked at once, `timeout` seconds at most."""
@@ -102,17 +102,25 @@ class FleetMonitor:
         current = {status.endpoint.name: status.endpoint for status in self._pool.statuses()}
         for name, watch in list(self._watches.items()):
             if current.get(name) is not watch.endpoint:
-                watch.task.cancel()
-                del self._watches[name]
+                self._end(name)
         for name, endpoint in current.items():
             if name not in self._watches:
                 watch = _Watch(endpoint)
                 watch.task = asyncio.create_task(self._watch(watch), name=f"watch {name}")
                 self._watches[name] = watch
 
+    def _end(self, name: str) -> None:
+        task = self._watches.pop(name).task
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+        task.cancel()
+
     async def _watch(self, watch: _Watch) -> None:
         while True:
-            await self._look(watch)
+            try:
+                await self._look(watch)
+            except Exception as error:  # noqa: BLE001 - one bad look must not end the watching
+                self._pool.record_failure(watch.endpoint, f"{type(error).__name__}: {error}")
             watch.seen.set()
             pause = self._interval() * (1 - SPREAD + 2 * SPREAD * self._random.random())
             with suppress(TimeoutError):
@@ -180,15 +188,14 @@ class FleetMonitor:
                 watch.models_read_at = None
 
     async def _refresh_models(self, watch: _Watch, at_most_every: float) -> None:
-        now = self._clock.now()
-        if watch.models_read_at is not None and now - watch.models_read_at < at_most_every:
-            return
-        watch.models_read_at = now
-        try:
-            models = await self._list_models(watch.endpoint, self._options.timeout)
-        except OSError:
-            return
-        self._pool.record_models(watch.endpoint, models)
+        async with watch.models_lock:  # whoever comes while the list is being read waits for it
+            now = self._clock.now()
+            if watch.models_read_at is not None and now - watch.models_read_at < at_most_every:
+                return
+            watch.models_read_at = now
+            with suppress(OSError):
+                models = await self._list_models(watch.endpoint, self._options.timeout)
+                self._pool.record_models(watch.endpoint, models)
 
 
 class _Watch:
@@ -202,4 +209,5 @@ class _Watch:
         self.wake = asyncio.Event()
         self.up = True
         self.readable = True
+        self.models_lock = asyncio.Lock()
         self.models_read_at: float | None = None

@@ -57,7 +57,7 @@ class _Rows:
 
     def snapshot(self, now: float, stale_after: float) -> tuple[Snapshot, float]:
         """The rows as of `now`, and until when that holds if nothing is written."""
-        stale = now - self.read_at > stale_after
+        stale = now - self.read_at >= stale_after
         fresh_read_at = self.read_at[~stale]
         metrics = self.metrics
         if len(fresh_read_at) < len(metrics):
@@ -134,7 +134,7 @@ class EndpointPool:
 
     def is_fresh(self, status: EndpointStatus) -> bool:
         """Whether the endpoint's metrics count."""
-        return self._clock.now() - status.read_at <= self._stale_after
+        return self._clock.now() - status.read_at < self._stale_after
 
     # -- written by the fleet
 
@@ -219,7 +219,7 @@ class EndpointPool:
         return self._rows
 
     def _fresh_snapshot(self, now: float) -> Snapshot:
-        if self._snapshot is None or now > self._expires:
+        if self._snapshot is None or now >= self._expires:
             self._snapshot, self._expires = self._current().snapshot(now, self._stale_after)
         return self._snapshot
 

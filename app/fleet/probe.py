@@ -9,6 +9,9 @@ from app.domain.endpoint import Endpoint
 
 async def connect(endpoint: Endpoint, timeout: float) -> None:  # noqa: ASYNC109 - a bound, not a cancel scope
     """Opens a connection and closes it. Raises `OSError` when there is none within `timeout` seconds."""
-    async with asyncio.timeout(timeout):
-        _, writer = await asyncio.open_connection(endpoint.address, endpoint.port)
+    try:
+        async with asyncio.timeout(timeout):
+            _, writer = await asyncio.open_connection(endpoint.address, endpoint.port)
+    except UnicodeError as error:
+        raise OSError(f"{endpoint.address} can't be a host name") from error
     writer.close()

@@ -45,12 +45,19 @@ def parse_request(
         model=model,
         adapter=_text_or_none(fields.get("lora_path")),
         cache_salt=_text_or_none(fields.get("cache_salt")),
-        prompts=read_prompts(fields),
+        prompts=_prompts(read_prompts, fields),
         headers=headers,
         streaming=fields.get("stream") is True,
         max_output_tokens=_max_output_tokens(fields),
         size=size,
     )
+
+
+def _prompts(read: Callable[[Body], tuple[bytes, ...]], fields: Body) -> tuple[bytes, ...]:
+    try:
+        return read(fields)
+    except RecursionError:
+        raise BadRequestError("the body is nested too deep") from None
 
 
 def _other(request: InferenceRequest, body: bytes) -> InferenceRequest:
@@ -96,8 +103,10 @@ def _json(body: bytes) -> Any:
     except json.JSONDecodeError as error:
         where = f"line {error.lineno} column {error.colno}"
         raise BadRequestError(f"the body is not valid JSON: {error.msg.lower()} at {where}") from None
+    except ValueError:
+        raise BadRequestError("the body is not valid JSON: it has a number of too many digits") from None
     except RecursionError:
-        raise BadRequestError("the body is not valid JSON: it is nested too deep") from None
+        raise BadRequestError("the body is nested too deep") from None
 
 
 def _refuse_two_models(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -138,7 +147,8 @@ def _embedding_prompts(fields: Body) -> tuple[bytes, ...]:
 
 def _responses_prompts(fields: Body) -> tuple[bytes, ...]:
     given = fields.get("input")
-    if not given and "prompt" not in fields and "previous_response_id" not in fields:
+    missing = given is None and ("prompt" in fields or "previous_response_id" in fields)
+    if not missing and (not given or not isinstance(given, str | list)):
         raise BadRequestError(f"'input' must be text or a list of items, not empty; found {_kind(given)}")
     instructions = fields.get("instructions")
     messages = [{"role": "system", "content": instructions}] if instructions else []

@@ -28,7 +28,7 @@ def of_messages(messages: Sequence[Any], tools: Any = None) -> bytes:
     """A chat: `tools`, then the messages. Content given as text or as one text part is the same."""
     pieces: list[bytes] = []
     if tools:
-        pieces += (_TOOLS, orjson.dumps(tools))
+        pieces += (_TOOLS, _json(tools))
     for message in messages:
         if isinstance(message, Mapping):
             _add_message(message, pieces)

@@ -38,15 +38,18 @@ async def gather(
         return request
     name = waiting.name
     try:
-        async with asyncio.timeout(deadline):
-            while waiting is not None:
+        async with asyncio.timeout(deadline) as limit:
+            while waiting is not None and not limit.expired():
                 name = waiting.name
                 try:
                     request = _with(request, await waiting.rest)
                 except Exception as error:  # noqa: BLE001 - a producer's failure never fails a request
                     report(PluginFault(name, "Producer", error))
-                request, waiting = _until_one_waits(left, request, pool, report)
+                if not limit.expired():  # a producer may have hidden it
+                    request, waiting = _until_one_waits(left, request, pool, report)
     except TimeoutError:
+        pass
+    if limit.expired():
         report(PluginFault(name, "Producer", f"not done within {deadline} s"))
     return request
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
 
-from app.domain.candidates import Candidates
+from app.domain.candidates import Candidates, Roster
 from app.domain.facts import EndpointFactKey
 from app.domain.metrics import EndpointMetrics
+from pointsman import PREFIX_HITS
 from pointsman.testing import make_candidates, make_endpoint
 
 NAN = math.nan
@@ -75,7 +76,7 @@ def test_all_known_load_is_taken_as_it_was_read() -> None:
 @pytest.mark.parametrize("column", COLUMNS)
 @pytest.mark.parametrize("pool", [pytest.param(three, id="one unknown"), pytest.param(all_known, id="all known")])
 @pytest.mark.parametrize("narrowed", [pytest.param(False, id="whole"), pytest.param(True, id="narrowed")])
-def test_a_column_can_not_be_written(column: str, pool: type[Candidates], narrowed: bool) -> None:  # noqa: FBT001
+def test_a_column_can_not_be_written(column: str, pool: Callable[[], Candidates], narrowed: bool) -> None:
     candidates = pool()
     candidates = candidates.where(np.array([True, False, True])) if narrowed else candidates
     with pytest.raises(ValueError, match="read-only"):
@@ -105,6 +106,14 @@ def test_in_flight_is_counted_once_for_a_decision() -> None:
     before = candidates.in_flight.tolist()
     counts["a"] = 5
     assert candidates.in_flight.tolist() == before == [1.0]
+
+
+def test_assumed_load_does_not_change_within_a_decision() -> None:
+    counts = {"a": 1}
+    candidates = make_candidates("a", waiting=[NAN], in_flight=counts)
+    before = candidates.waiting
+    counts["a"] = 5
+    assert (candidates.waiting is before, before.tolist()) == (True, [1.0])
 
 
 def test_metrics_are_the_readings_themselves() -> None:
@@ -226,6 +235,11 @@ def test_a_mapping_that_has_columns_is_asked_for_one() -> None:
 # -- a sequence
 
 
+def test_a_roster_knows_its_endpoints_by_position() -> None:
+    roster = Roster([make_endpoint("a"), make_endpoint("b")])
+    assert (len(roster), roster.names, dict(roster.positions)) == (2, ("a", "b"), {"a": 0, "b": 1})
+
+
 def test_candidates_have_the_order_given() -> None:
     assert [endpoint.name for endpoint in three()] == ["busy", "unknown", "idle"]
 
@@ -262,3 +276,8 @@ def test_membership_is_by_the_endpoint_itself() -> None:
 
 def test_candidates_are_shown_by_name() -> None:
     assert repr(three().where(np.array([True, False, True]))) == "Candidates(busy, idle)"
+
+
+def test_a_fact_that_is_not_a_number_counts_as_missing() -> None:
+    candidates = make_candidates("a", "b", facts={PREFIX_HITS: {"a": math.nan, "b": 2.0}})
+    assert candidates.fact(PREFIX_HITS).tolist() == [0.0, 2.0]

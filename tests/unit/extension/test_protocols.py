@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-import app.extension as extension
+from app import extension
 from app.extension import (
     Discovery,
     Extractor,

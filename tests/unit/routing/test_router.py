@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
+from app.domain.candidates import Candidates
 from app.domain.errors import (
     BadRequestError,
     BodyTooLargeError,
@@ -36,19 +38,17 @@ LEAVING: list[Any] = [
 async def relay(setup: Setup, *, leaving_by: BaseException | None = None) -> Route:
     """Routes a request and leaves the block as told, whatever that raises."""
     route = setup.router.route(make_request())
-    try:
+    with suppress(*[type(leaving_by)] if leaving_by else []):
         async with route:
             if leaving_by is not None:
                 raise leaving_by
-    except type(leaving_by or LookupError()):
-        pass
     return route
 
 
-async def refusal(setup: Setup, *, failures: int = 0, model: str = "demo") -> RoutingError:
+async def refusal(setup: Setup, *, failures: int = 0) -> RoutingError:
     """The error by which a request ends after as many failed attempts."""
     with pytest.raises(RoutingError) as caught:
-        async with setup.router.route(make_request(model=model)) as route:
+        async with setup.router.route(make_request()) as route:
             for _ in range(failures):
                 route.retry(UpstreamError(route.endpoint.name, "refused"))
     return caught.value
@@ -73,8 +73,12 @@ async def test_a_request_is_in_flight_when_observers_hear_of_its_decision() -> N
 
 async def test_a_request_is_not_in_flight_while_it_is_decided() -> None:
     seen: list[float] = []
-    profile = make_profile(filters=[lambda candidates: seen.append(candidates.in_flight.sum()) or [True] * 3])
-    await relay(Setup(profile=profile))
+
+    def keep_all(candidates: Candidates) -> list[bool]:
+        seen.append(candidates.in_flight.sum())
+        return [True] * len(candidates)
+
+    await relay(Setup(profile=make_profile(filters=[keep_all])))
     assert seen == [0.0]
 
 
@@ -127,11 +131,9 @@ async def test_a_retry_moves_the_count() -> None:
 
 async def test_a_picker_that_picks_a_tried_endpoint_leaks_no_count() -> None:
     setup = Setup(profile=make_profile(picker=lambda _: [ENDPOINTS[0]]))
-    try:
+    with suppress(RoutingError):
         async with setup.router.route(make_request()) as route:
             route.retry(DOWN)
-    except RoutingError:
-        pass
     assert setup.in_flight.total == 0
 
 
@@ -371,6 +373,55 @@ async def test_the_deadline_costs_only_the_facts_not_found_yet() -> None:
     setup = Setup(producers=[Finding({"one": 1}), Waiting(), Finding({"three": 3})], producer_deadline=0.001)
     assert await facts_of(setup) == ["one"]
     assert [fault.plugin for fault in setup.faults] == ["producer-1"]
+
+
+class Pausing(Finding):
+    """A producer that waits as often as it is told before it answers."""
+
+    def __init__(self, answer: Any, pauses: int = 1) -> None:
+        super().__init__(answer)
+        self.pauses = pauses
+
+    async def produce(self, request: Any, pool: Any) -> Any:
+        for _ in range(self.pauses):
+            done = asyncio.get_running_loop().create_future()
+            asyncio.get_running_loop().call_soon(done.set_result, None)
+            await done
+        return await super().produce(request, pool)
+
+
+@pytest.mark.parametrize("pauses", [0, 1, 3])
+async def test_producers_that_wait_stand_between_those_that_do_not(pauses: int) -> None:
+    last = Finding({"three": 3})
+    setup = Setup(producers=[Finding({"one": 1}), Pausing({"two": 2}, pauses), last])
+    assert (await facts_of(setup), last.given, setup.faults) == (["one", "three", "two"], [2], [])
+
+
+async def test_several_producers_may_wait() -> None:
+    setup = Setup(producers=[Pausing({name: 1}, 2) for name in ("a", "b", "c")])
+    assert (await facts_of(setup), setup.faults) == (["a", "b", "c"], [])
+
+
+@pytest.mark.parametrize(
+    "answer", [pytest.param(LookupError("oh"), id="exception"), pytest.param([1], id="no mapping")]
+)
+async def test_a_failure_after_waiting_costs_only_its_facts(answer: Any) -> None:
+    setup = Setup(producers=[Pausing(answer), Pausing({"two": 2})])
+    assert (await facts_of(setup), [fault.plugin for fault in setup.faults]) == (["two"], ["producer-0"])
+
+
+class Stubborn(Waiting):
+    """A producer that goes on when it is cancelled."""
+
+    async def produce(self, request: Any, pool: Any) -> Any:
+        with suppress(asyncio.CancelledError):
+            await super().produce(request, pool)
+
+
+async def test_a_producer_that_hides_the_deadline_does_not_free_others_from_it() -> None:
+    setup = Setup(producers=[Stubborn(), Waiting()], producer_deadline=0.001)
+    async with asyncio.timeout(1):
+        assert await facts_of(setup) == []
 
 
 # -- requests without hope

@@ -89,7 +89,7 @@ def completion(prompt: Any = LONG, **fields: Any) -> dict[str, Any]:
 async def until(holds: Callable[[], bool]) -> None:
     """Lets the loop go on until `holds`."""
     async with asyncio.timeout(10):
-        while not holds():  # noqa: ASYNC110 - the engine tells nobody; the loop goes on, no time passes
+        while not holds():
             await asyncio.sleep(0)
 
 
