@@ -21,6 +21,9 @@ _LIST = "tag:yaml.org,2002:seq"
 _CORE_TAGS = (_PLAIN, *(f"tag:yaml.org,2002:{name}" for name in ("int", "float", "bool", "null")))
 _MERGE = "<<"
 
+_LONGEST_NUMBER = 3000
+"""Characters of a number; a longer one is text, since Python does not write integers of over 4,300 digits."""
+
 _NULL = re.compile(r"~|null|Null|NULL|")
 _TRUE = re.compile(r"true|True|TRUE")
 _FALSE = re.compile(r"false|False|FALSE")
@@ -32,6 +35,12 @@ _INFINITY = re.compile(r"[-+]?\.(?:inf|Inf|INF)")
 _NAN = re.compile(r"\.(?:nan|NaN|NAN)")
 
 
+class _Alias(yaml.Node):
+    """An alias where it stands; `value` is the node that it stands for."""
+
+    id = "alias"
+
+
 class _Loader(yaml.SafeLoader):
     """Parses and composes only: a scalar is marked as plain or as text, what it means is decided here."""
 
@@ -40,37 +49,60 @@ class _Loader(yaml.SafeLoader):
             return _PLAIN if implicit[0] else _STRING
         return str(super().resolve(kind, value, implicit))  # type: ignore[no-untyped-call]
 
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        alias = self.peek_event() if self.check_event(yaml.AliasEvent) else None
+        node = super().compose_node(parent, index)
+        return node if alias is None else _Alias(_PLAIN, node, alias.start_mark, alias.end_mark)
+
+    def compose_scalar_node(self, anchor: dict[Any, yaml.Node]) -> yaml.ScalarNode:
+        unspecific = self.peek_event().tag == "!"
+        node = super().compose_scalar_node(anchor)
+        if unspecific:
+            node.tag = _STRING
+        return node
+
 
 def read_yaml(text: str | bytes, source: str, faults: Faults) -> Entries:
     """The mapping that `text` holds; an empty one when it holds nothing or can't be read, which is then a fault."""
     start = Origin(source, 1, 1)
-    empty = Entries({}, start)
     try:
-        documents = list(_compose(text))
+        return _mapping(list(_compose(text)), source, faults)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = Origin(source, mark.line + 1, mark.column + 1) if mark else start
         faults.error(place, f"this is not YAML: {_sentence(error)}", _hint_at(error))
-        return empty
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        faults.error(start, f"this is not YAML: {' '.join(str(error).split())}")
-        return empty
+    except yaml.reader.ReaderError as error:
+        place = Origin(source, *_place_in(text, error.position))
+        faults.error(place, f"this is not YAML: {error.reason} ({_code(error.character)})")
     except RecursionError:
         faults.error(start, "this is not YAML that can be read: it is nested too deep")
-        return empty
-    if len(documents) > 1:
-        mark = documents[1].start_mark
-        place = Origin(source, mark.line + 1, mark.column + 1)
-        faults.error(place, "a second document begins here", "keep one document per file, or name several files")
+    return Entries({}, start)
+
+
+def _mapping(documents: list[yaml.Node], source: str, faults: Faults) -> Entries:
     if not documents:
-        return empty
+        return Entries({}, Origin(source, 1, 1))
+    for another in documents[1:2]:
+        place = Origin(source, *_place(another))
+        faults.error(place, "a second document begins here", "keep one document per file, or name several files")
+    start = Origin(source, *_place(documents[0]))
     node = _Converter(source, faults).convert(documents[0], start)
-    if isinstance(node, Scalar) and node.value is None:
-        return empty
-    if not isinstance(node, Entries):
+    if isinstance(node, Entries):
+        return node
+    if not isinstance(node, Scalar) or node.value is not None:
         faults.error(start, f"expected a mapping, found {_kind_of_root(node)}")
-        return empty
-    return node
+    return Entries({}, start)
+
+
+def _place_in(text: str | bytes, position: int) -> tuple[int, int]:
+    before = text[:position]
+    newline = "\n" if isinstance(before, str) else b"\n"
+    return before.count(newline) + 1, len(before) - before.rfind(newline)  # type: ignore[arg-type]
+
+
+def _code(character: str | int | bytes) -> str:
+    number = character[0] if isinstance(character, bytes) else character
+    return f"#x{ord(number) if isinstance(number, str) else number:02x}"
 
 
 def read_scalar(text: str) -> str | int | float | bool | None:
@@ -79,8 +111,10 @@ def read_scalar(text: str) -> str | int | float | bool | None:
         return None
     if _TRUE.fullmatch(text) or _FALSE.fullmatch(text):
         return bool(_TRUE.fullmatch(text))
+    if len(text) > _LONGEST_NUMBER:
+        return text
     if _INTEGER.fullmatch(text):
-        return int(text) if len(text) <= 4000 else text  # noqa: PLR2004 - Python's own bound is 4300 digits
+        return int(text)
     if _OCTAL.fullmatch(text) or _HEXADECIMAL.fullmatch(text):
         return int(text, 0)
     if _FLOAT.fullmatch(text):
@@ -100,6 +134,8 @@ class _Converter:
         self._open: list[int] = []
 
     def convert(self, node: yaml.Node, origin: Origin) -> Node:
+        if isinstance(node, _Alias):
+            node = node.value
         self._count += 1
         if self._count > MAX_NODES:
             if self._count == MAX_NODES + 1:
@@ -137,6 +173,7 @@ class _Converter:
         merged: dict[str, Entry] = {}
         for key_node, value_node in node.value:
             line, column = _place(key_node)
+            key_node = key_node.value if isinstance(key_node, _Alias) else key_node  # noqa: PLW2901
             if not isinstance(key_node, yaml.ScalarNode):
                 self._faults.error(Origin(self._source, line, column, origin.path), "a key must be text")
                 continue
@@ -152,6 +189,7 @@ class _Converter:
         return {**{key: entry for key, entry in merged.items() if key not in own}, **own}
 
     def _merge(self, node: yaml.Node, place: Origin, origin: Origin, merged: dict[str, Entry]) -> None:
+        node = node.value if isinstance(node, _Alias) else node
         parts = node.value if isinstance(node, yaml.SequenceNode) else [node]
         for part in parts:
             value = self.convert(part, origin)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Mapping
+from fractions import Fraction
 from typing import Annotated, ClassVar, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
@@ -32,9 +35,10 @@ class Section(BaseModel):
 
 
 _QUANTITY = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+))(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?")
-_FACTORS = {
-    "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18,
-    "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60,
+_FACTORS: Mapping[str, Fraction | int] = {
+    "m": Fraction(1, 1000),
+    **{unit: 1000** power for power, unit in enumerate(("k", "M", "G", "T", "P", "E"), 1)},
+    **{unit: 1024** power for power, unit in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)},
 }  # fmt: skip
 
 
@@ -42,8 +46,7 @@ def _quantity(value: object) -> object:
     match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         return value if isinstance(value, int) and not isinstance(value, bool) else _refuse_quantity()
-    amount = float(match[1]) * _FACTORS.get(match[2] or "", 1)
-    return int(-(-amount // 1))
+    return math.ceil(Fraction(match[1]) * _FACTORS.get(match[2] or "", 1))
 
 
 def _refuse_quantity() -> object:

@@ -21,13 +21,18 @@ def validate(tree: Entries, faults: Faults) -> tuple[Settings, Entries]:
 
     What is wrong goes to `faults` and is left out, so that everything else can be checked as well.
     """
+    mended: set[Origin] = set()
     while True:
         try:
             settings = Settings(**plain(tree))
         except ValidationError as error:
             left: Node | None = tree
             for fault in sorted(error.errors(include_url=False), key=_place, reverse=True):
-                report(fault, tree, faults)
+                if fault["type"] == "missing" and locate(tree, fault["loc"][:-1]) in mended:
+                    pass  # it was there, and wrong: that is told already
+                else:
+                    report(fault, tree, faults)
+                    mended.add(locate(tree, fault["loc"][:-1]))
                 left = without(left, fault["loc"]) if left is not None else None
             tree = left if isinstance(left, Entries) else Entries({}, tree.origin)
         else:

@@ -11,6 +11,10 @@ from app.settings.reader import read_scalar
 from app.settings.tree import Entries, Items, Node, Origin, Scalar
 
 _PLAIN_TEXT = re.compile(r"[A-Za-z0-9_./+-][A-Za-z0-9_./:@+ -]*(?<![ :])")
+_UNPRINTABLE = re.compile("[\x7f-\xa0\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
+_LONGEST_SIMPLE_KEY = 120
+"""Characters of a key that stands before its colon on one line; YAML allows 1,024."""
+
 _INDENT = "  "
 
 
@@ -22,7 +26,9 @@ def write_yaml(tree: Entries, *, origins: bool = False) -> str:
 
 def _entries(node: Entries, indent: str, *, origins: bool) -> Iterator[str]:
     for key, entry in node.entries.items():
-        yield from _value(f"{indent}{scalar_text(key)}:", entry.node, indent, origins=origins)
+        text = scalar_text(key)
+        head = f"{indent}{text}:" if len(text) <= _LONGEST_SIMPLE_KEY else f"{indent}? {text}\n{indent}:"
+        yield from _value(head, entry.node, indent, origins=origins)
 
 
 def _value(head: str, node: Node, indent: str, *, origins: bool) -> Iterator[str]:
@@ -54,14 +60,14 @@ def _short(node: Node) -> str:
 
 
 def _comment(origin: Origin) -> str:
-    return f"  # {origin}"
+    return f"  # {' '.join(str(origin).split())}"
 
 
 def scalar_text(value: str | float | bool | None) -> str:
     """A scalar as YAML: text is quoted only where it would be read as something else."""
     if isinstance(value, str):
         plain = _PLAIN_TEXT.fullmatch(value) and read_scalar(value) == value and " #" not in value and ": " not in value
-        return value if plain and not value.startswith(("- ", "-")) else json.dumps(value, ensure_ascii=False)
+        return value if plain and not value.startswith(("-", "...")) else _quoted(value)
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "null"}[value]
     if isinstance(value, float):
@@ -69,3 +75,8 @@ def scalar_text(value: str | float | bool | None) -> str:
             return ".inf" if value > 0 else "-.inf"
         return ".nan" if math.isnan(value) else repr(value)
     return str(value)
+
+
+def _quoted(text: str) -> str:
+    """`text` in double quotes; what YAML does not print, or would take for a line's end, as an escape."""
+    return _UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(text, ensure_ascii=False))
