@@ -90,7 +90,7 @@ def _position(items: list[Node], identity: tuple[str, ...], beside: tuple[str, E
         return len(items)
     key, entry = beside
     names = [name_of(item, identity) for item in items]
-    if not isinstance(entry.node, Scalar) or entry.node.value not in names:
+    if not isinstance(entry.node, Scalar) or str(entry.node.value) not in names:
         listed = ", ".join(name for name in names if name)
         faults.error(entry.origin, f"nothing in this list has the name given to {key!r}", f"listed: {listed}")
         return len(items)

@@ -50,12 +50,13 @@ class _Loader(yaml.SafeLoader):
         return str(super().resolve(kind, value, implicit))  # type: ignore[no-untyped-call]
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        alias = self.peek_event() if self.check_event(yaml.AliasEvent) else None
+        event = self.peek_event()  # type: ignore[no-untyped-call]
+        alias = event if isinstance(event, yaml.AliasEvent) else None
         node = super().compose_node(parent, index)
-        return node if alias is None else _Alias(_PLAIN, node, alias.start_mark, alias.end_mark)
+        return node if alias is None else _Alias(_PLAIN, node, alias.start_mark, alias.end_mark)  # type: ignore[arg-type]
 
     def compose_scalar_node(self, anchor: dict[Any, yaml.Node]) -> yaml.ScalarNode:
-        unspecific = self.peek_event().tag == "!"
+        unspecific = self.peek_event().tag == "!"  # type: ignore[no-untyped-call]
         node = super().compose_scalar_node(anchor)
         if unspecific:
             node.tag = _STRING

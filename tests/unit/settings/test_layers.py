@@ -123,7 +123,7 @@ def test_a_file_that_can_not_be_read_is_wrong_usage_and_named(name: str) -> None
 
 
 def test_without_any_source_the_defaults_are_loaded() -> None:
-    assert [plugin.type for plugin in configuration(None).settings.plugins][0] == "queue-scorer"
+    assert next(plugin.type for plugin in configuration(None).settings.plugins) == "queue-scorer"
 
 
 def test_with_text_only_the_text_is_loaded() -> None:

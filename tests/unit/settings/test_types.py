@@ -63,7 +63,7 @@ def test_a_duration_is_seconds(text: object, seconds: float) -> None:
 
 @pytest.mark.parametrize("value", ["1", "x", 1, True, None], ids=repr)
 def test_a_duration_needs_a_unit(value: Any) -> None:
-    with pytest.raises(ValidationError, match="expected a duration such as 250ms, 1.5s or 1h30m"):
+    with pytest.raises(ValidationError, match="expected a duration such as 250ms"):
         Sample(waitFor=value)
 
 
