@@ -109,6 +109,11 @@ class CoreMetricsExtractor:
 
     produces = (WAITING, RUNNING, KV_CACHE_USAGE)
 
+    @classmethod
+    def engines(cls, params: Params) -> frozenset[str]:
+        """The engines that an endpoint may be said to be."""
+        return frozenset({*ENGINES, *(config.name for config in params.engine_configs)})
+
     def __init__(self, params: Params) -> None:
         self._params = params
         own = {config.name: config.engine() for config in params.engine_configs}
