@@ -8,23 +8,34 @@ from typing import Any, Literal
 
 import structlog
 
+ONLY_OTHERS_MISTAKES = ("aiohttp.server",)
+"""Loggers that write a traceback whenever a client sends what is no HTTP; our own failures are logged by ourselves."""
+
 
 def set_up_logging(*, format: Literal["json", "console"], level: str) -> None:  # noqa: A002 - as in YAML
-    """Process-wide; to be called once, before the first line is logged."""
+    """Process-wide; to be called once, before the first line is logged. Libraries' logs come out in the same form."""
     least = logging.getLevelNamesMapping()[level.upper()]
-    logging.basicConfig(level=max(least, logging.WARNING), stream=sys.stderr, format="%(name)s: %(message)s")
+    common: list[Any] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.StackInfoRenderer(),
+    ]
+    renderers = _renderers(format)
     structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.StackInfoRenderer(),
-            *_renderers(format),
-        ],
+        processors=[*common, *renderers],
         wrapper_class=structlog.make_filtering_bound_logger(least),
         logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
         cache_logger_on_first_use=False,
     )
+    handler = logging.StreamHandler(sys.stderr)
+    meta = structlog.stdlib.ProcessorFormatter.remove_processors_meta
+    handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=common, processors=[meta, *renderers]))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(max(least, logging.WARNING))
+    for name in ONLY_OTHERS_MISTAKES:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 def _renderers(format: str) -> list[Any]:  # noqa: A002

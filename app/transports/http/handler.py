@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 import aiohttp
+import structlog
 from aiohttp import web
 from multidict import CIMultiDict
 
@@ -21,6 +22,8 @@ from app.transports.errors import REASON_HEADER, openai_body, refusal_of
 from app.transports.http.bodies import decompressed, read_body
 from app.transports.http.headers import REQUEST_ID, lower_case, to_client, to_endpoint
 from app.transports.http.upstream import DroppedError, UnreachableError, Upstream
+
+log = structlog.get_logger("pointsman.http")
 
 LONGEST_REQUEST_ID = 200
 """Characters of a client's `x-request-id` that are taken over; a longer one is replaced."""
@@ -62,6 +65,13 @@ class Handler:
         try:
             return await self._serve(request, request_id)
         except RoutingError as error:
+            return refuse(error, request_id)
+        except ConnectionError:
+            raise
+        except Exception as error:  # a fault of ours, which must not end in a bare connection
+            log.exception("request failed", id=request_id, path=request.path)
+            if request.writer.output_size:
+                raise
             return refuse(error, request_id)
 
     async def _serve(self, request: web.Request, request_id: str) -> web.StreamResponse:
@@ -152,7 +162,7 @@ def request_id_of(request: web.BaseRequest) -> str:
     return given if given and len(given) <= LONGEST_REQUEST_ID else uuid.uuid4().hex
 
 
-def refuse(error: RoutingError, request_id: str) -> web.Response:
+def refuse(error: Exception, request_id: str) -> web.Response:
     """The router's own answer to a request that it can't serve."""
     refusal = refusal_of(error)
     headers = {REQUEST_ID: request_id, REASON_HEADER: refusal.reason}

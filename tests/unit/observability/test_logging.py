@@ -20,7 +20,10 @@ def as_before() -> Iterator[None]:
     """Logging is process-wide: what a test sets up is taken back."""
     root = logging.getLogger()
     level, handlers = root.level, list(root.handlers)
+    servers = logging.getLogger("aiohttp.server")
+    servers_level = servers.level
     yield
+    servers.setLevel(servers_level)
     structlog.reset_defaults()
     root.setLevel(level)
     root.handlers[:] = handlers
@@ -71,8 +74,21 @@ def test_an_exception_s_traceback_is_one_line_of_json(capsys: pytest.CaptureFixt
 
 
 def test_libraries_are_heard_from_warnings_on(capsys: pytest.CaptureFixture[str]) -> None:
-    logging.getLogger().handlers.clear()
     set_up_logging(format="json", level="debug")
     logging.getLogger("aiohttp").info("chatter")
     logging.getLogger("aiohttp").warning("trouble")
-    assert capsys.readouterr().err == "aiohttp: trouble\n"
+    (line,) = capsys.readouterr().err.splitlines()
+    assert json.loads(line)["event"] == "trouble"
+
+
+def test_what_a_library_logs_comes_out_in_the_same_form(capsys: pytest.CaptureFixture[str]) -> None:
+    set_up_logging(format="json", level="info")
+    logging.getLogger("some.library").warning("watch %s", "out")
+    line = json.loads(capsys.readouterr().err)
+    assert (line["event"], line["level"]) == ("watch out", "warning")
+
+
+def test_what_a_client_sends_wrong_fills_no_log(capsys: pytest.CaptureFixture[str]) -> None:
+    set_up_logging(format="json", level="info")
+    logging.getLogger("aiohttp.server").error("Error handling request")
+    assert capsys.readouterr().err == ""
