@@ -175,10 +175,7 @@ class Candidates(Sequence[Endpoint]):
         """The fact `key` of each candidate, the key's default where it is missing."""
         cached = self._cache.get(key)
         if cached is None:
-            column = self._take(self._gather(key))
-            if math.isnan(column.sum()):
-                column = np.where(np.isnan(column), key.default, column)
-            cached = self._cache[key] = _frozen(column)
+            cached = self._cache[key] = _frozen(self._take(self._gather(key)))
         return cached
 
     # -- narrowing
@@ -202,19 +199,19 @@ class Candidates(Sequence[Endpoint]):
     def _gather(self, key: EndpointFactKey) -> Column:
         values = self._facts.per_endpoint(key)
         names = self._snapshot.roster.names
-        column_of = getattr(values, "column", None)
-        if column_of is not None:
+        if hasattr(values, "column"):
             return cast("Columnar", values).column(names, key.default)
+        get, default = values.get, key.default
         if 2 * len(values) > len(names):
-            get, default = values.get, key.default
-            return np.array([get(name, default) for name in names], np.float64)
-        column = np.full(len(names), key.default, np.float64)
-        positions = self._snapshot.roster.positions
-        for name, value in values.items():
-            row = positions.get(name)
-            if row is not None:
-                column[row] = value
-        return column
+            column = np.array([get(name, default) for name in names], np.float64)
+        else:
+            column = np.full(len(names), default, np.float64)
+            positions = self._snapshot.roster.positions
+            for name, value in values.items():
+                row = positions.get(name)
+                if row is not None:
+                    column[row] = value
+        return np.where(np.isnan(column), default, column) if math.isnan(column.sum()) else column
 
 
 def _frozen(column: Column) -> Column:

@@ -68,7 +68,7 @@ class Columnar(Protocol):
     """A mapping that can give the values of many endpoints faster than one by one."""
 
     def column(self, names: tuple[str, ...], default: float) -> NDArray[np.float64]:
-        """The value of each of `names`, `default` for those that it lacks; a new array."""
+        """The value of each of `names`, `default` for those that it lacks: a new array without NaN."""
 
 
 class Facts:

@@ -74,7 +74,8 @@ class Matches(Mapping[str, float]):
 
     def column(self, names: tuple[str, ...], default: float) -> Column:
         """The depth for each of `names`."""
-        depths = np.full(self._slots.size + 1, default)
+        size = self._slots.size + 1
+        depths = np.full(size, default) if default else np.zeros(size)
         for depth, holders in self._groups:
             if holders.bit_count() == 1:
                 depths[holders.bit_length() - 1] = depth
