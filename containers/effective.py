@@ -52,9 +52,8 @@ class _Effective:
         for index, spec in enumerate(self._settings.plugins):
             plugin = self._plan.plugins.get(spec.key)
             if plugin is None:
-                data: dict[str, Any] = {"name": spec.key, "type": spec.type, "enabled": False}
-                if spec.parameters is not None:
-                    data["parameters"] = spec.parameters
+                # Its parameters are left out: they are not checked, and nothing says which of them are secrets.
+                data = {"name": spec.key, "type": spec.type, "enabled": False}
                 nodes.append(self._node(data, ("plugins", index)))
             else:
                 nodes.append(self._node(_plugin_data(plugin), ("plugins", index)))

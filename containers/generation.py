@@ -37,7 +37,8 @@ class GenerationContainer(containers.DeclarativeContainer):
     profile_picker = providers.Factory(Named)
     """Its arguments are set by `build_generation`."""
     producers = providers.List()
-    observers = providers.Dict()
+    everything = providers.List()
+    """Every plugin under its name; what it observes is seen by what it has, be it overridden."""
     machine_observers = providers.Object(())
     """Observers that belong to the process and not to the configuration, as `Named`."""
     scheduler = providers.Factory(Scheduler, profile_picker=profile_picker, profiles=profiles)
@@ -61,9 +62,7 @@ def build_generation(
     container.profiles.add_kwargs({profile.name: _profile(profile, by_name) for profile in plan.profiles})
     container.profile_picker.add_kwargs(name=plan.profile_picker, plugin=by_name[plan.profile_picker])
     container.producers.add_args(*(_named(name, by_name) for name in plan.producers))
-    for point in (OnScheduled, OnFirstByte, OnFinished, OnRefused, Lifecycle):
-        names = [plugin.name for plugin in plan.plugins.values() if plugin.type.serves(point)]
-        container.observers.add_kwargs({point.__name__: providers.List(*(_named(n, by_name) for n in names))})
+    container.everything.add_args(*(_named(name, by_name) for name in plan.plugins))
     container.machine_observers.override(providers.Object(tuple(observers)))
     for source in plan.sources:
         extractors = providers.List(*(by_name[name] for name in source.extractors))
@@ -75,11 +74,10 @@ def build_generation(
 
 def pipeline_of(container: GenerationContainer) -> Pipeline:
     """What the router runs, built from `container`."""
-    observers: Mapping[str, Sequence[Named[Any]]] = container.observers()
-    machine: Sequence[Named[Any]] = container.machine_observers()
+    named: Sequence[Named[Any]] = (*container.everything(), *container.machine_observers())
 
     def of(point: type[P]) -> tuple[Named[P], ...]:
-        return (*observers[point.__name__], *(named for named in machine if isinstance(named.plugin, point)))
+        return tuple(one for one in named if isinstance(one.plugin, point))
 
     return Pipeline(
         scheduler=container.scheduler(),
@@ -93,7 +91,7 @@ def pipeline_of(container: GenerationContainer) -> Pipeline:
 
 def lifecycles_of(container: GenerationContainer) -> tuple[Named[Lifecycle], ...]:
     """The plugins that want to be started and stopped."""
-    return tuple(container.observers()[Lifecycle.__name__])
+    return tuple(named for named in container.everything() if isinstance(named.plugin, Lifecycle))
 
 
 def _named(name: str, by_name: Mapping[str, providers.Provider[Any]]) -> providers.Factory[Named[Any]]:

@@ -103,9 +103,9 @@ def lifecycle_parts(app: ApplicationContainer) -> Sequence[Part]:
     http = settings.transports.http
     parts = [_admin(app)] if settings.transports.admin.enabled else []
     parts += [Part(server.options.name, server.start, server.stop) for server in app.simulation()]
+    parts.append(Part("http client", stop=app.http_client().close))  # before the plugins: it outlives them
     parts += [Part(name, plugin.start, plugin.stop) for name, plugin in lifecycles_of(app.generation())]
     parts += [
-        Part("http client", stop=app.http_client().close),
         Part("discovery", app.discovery().start, app.discovery().stop),
         Part("monitor", app.monitor().start, app.monitor().stop),
         Part("first look", lambda: app.monitor().first_round(FIRST_ROUND)),

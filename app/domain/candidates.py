@@ -112,6 +112,13 @@ class Candidates(Sequence[Endpoint]):
         endpoints = self._snapshot.roster.endpoints
         return iter([endpoints[row] for row in self._rows.tolist()])
 
+    def __contains__(self, item: object) -> bool:
+        roster = self._snapshot.roster
+        row = roster.positions.get(item.name) if isinstance(item, Endpoint) else None
+        if row is None or roster.endpoints[row] is not item:
+            return False
+        return self._rows is None or row in self._rows
+
     def __repr__(self) -> str:
         return f"Candidates({', '.join(self.names)})"
 

@@ -3,6 +3,7 @@
 Plugins import these names from `pointsman`.
 """
 
+from app.domain.addresses import parse_address
 from app.domain.candidates import Candidates, Column, Mask
 from app.domain.decision import Decision, FilterStep, PluginFault, ProfileResult, Scored
 from app.domain.endpoint import ENGINE_LABEL, ROLE_LABEL, Endpoint
@@ -107,5 +108,6 @@ __all__ = [
     "Scorer",
     "Scores",
     "ScrapeError",
+    "parse_address",
     "plugin",
 ]

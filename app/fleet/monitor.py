@@ -128,8 +128,9 @@ class FleetMonitor:
                     await watch.wake.wait()
 
     def _interval(self) -> float:
-        own = [binding.source.interval for binding in self._bindings if binding.source.interval]
-        return min(own, default=self._options.interval)
+        """The shortest of the sources' intervals: all of an endpoint's sources are read together."""
+        usual = self._options.interval
+        return min((binding.source.interval or usual for binding in self._bindings), default=usual)
 
     async def _look(self, watch: _Watch) -> None:
         suspected = watch.wake.is_set()

@@ -41,4 +41,6 @@ def set_up_logging(*, format: Literal["json", "console"], level: str) -> None:  
 def _renderers(format: str) -> list[Any]:  # noqa: A002
     if format == "json":
         return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
-    return [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+    return [
+        structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback)
+    ]

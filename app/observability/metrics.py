@@ -11,7 +11,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from app.domain.decision import Decision, PluginFault
-from app.domain.errors import RoutingError
+from app.domain.errors import ModelNotFoundError, RoutingError
 from app.domain.outcome import Ending, Outcome
 from app.domain.request import InferenceRequest
 from app.domain.status import EndpointStatus
@@ -105,7 +105,9 @@ class RequestMetrics:
     def on_refused(self, request: InferenceRequest, error: RoutingError) -> None:
         """Counts a refused request by the kind of error."""
         self._attempts.labels("failure").inc()
-        self._errors.labels(self._label(request.model), type(error).__name__.removesuffix("Error")).inc()
+        nobodys = isinstance(error, ModelNotFoundError)  # such a name may be anything, and takes no label
+        model = "other" if nobodys else self._label(request.model)
+        self._errors.labels(model, type(error).__name__.removesuffix("Error")).inc()
 
     def count_fault(self, fault: PluginFault) -> None:
         """Counts a plugin's failure."""

@@ -49,9 +49,11 @@ async def gather(
                     request, waiting = _until_one_waits(left, request, pool, report)
     except TimeoutError:
         pass
-    if limit.expired():
-        report(PluginFault(name, "Producer", f"not done within {deadline} s"))
-    return request
+    if not limit.expired():
+        return request
+    late = PluginFault(name, "Producer", f"not done within {deadline} s")
+    report(late)
+    return _without_waiting(left, request, pool, report)
 
 
 def _until_one_waits(
@@ -71,6 +73,19 @@ def _until_one_waits(
     return request, None
 
 
+def _without_waiting(
+    producers: Iterator[Named[Producer]], request: InferenceRequest, pool: Pool, report: Report
+) -> InferenceRequest:
+    """What the producers that are left find at once; those that would have to wait are dropped."""
+    waiting: _Waiting | None
+    while True:
+        request, waiting = _until_one_waits(producers, request, pool, report)
+        if waiting is None:
+            return request
+        waiting.rest.drop()
+        report(PluginFault(waiting.name, "Producer", "the deadline of all producers had passed"))
+
+
 def _with(request: InferenceRequest, found: Found) -> InferenceRequest:
     return request.with_facts(request.facts.and_(found)) if found else request
 
@@ -81,6 +96,10 @@ class _Rest:
     def __init__(self, coroutine: Coroutine[Any, Any, Found], waits_for: object) -> None:
         self._coroutine = coroutine
         self._waits_for = waits_for
+
+    def drop(self) -> None:
+        """Ends the coroutine where it is."""
+        self._coroutine.close()
 
     def __await__(self) -> Generator[Any, Any, Found]:
         waits_for = self._waits_for

@@ -71,6 +71,10 @@ class Router:
         """`request` with what the producers find before the deadline. Their failures cost only their facts."""
         return await gather(pipeline.producers, request, self.pool, deadline=self.producer_deadline, report=self.report)
 
+    def refuse(self, request: InferenceRequest, error: RoutingError) -> None:
+        """Tells the observers of a request that was answered without being routed."""
+        Route(self, request).refused(error)
+
     async def refuse_hopeless(self, request: InferenceRequest) -> None:
         """Raises before any work is done for a request that no endpoint can serve."""
         if len(self.pool.candidates(model=request.model)):
@@ -130,8 +134,11 @@ class Route:
             await self._router.refuse_hopeless(self.request)
             self.request = await self._router.gather(self._pipeline, self.request)
             self._decide()
-        except RoutingError as error:
-            self._refused(error)
+        except BaseException as error:
+            if self._under_way:
+                self._finish(Ending.UPSTREAM_FAILED, final=False)
+            if isinstance(error, RoutingError):
+                self.refused(error)
             raise
         return self
 
@@ -142,7 +149,7 @@ class Route:
             refused = isinstance(error, RoutingError)
             self._finish(self.ending or _ending_of(kind), final=not refused)
         if isinstance(error, RoutingError):
-            self._refused(error)
+            self.refused(error)
 
     def retry(self, failure: UpstreamError) -> None:
         """Schedules the request again, over the endpoints not tried yet; its facts are kept.
@@ -202,7 +209,8 @@ class Route:
             except Exception as error:  # noqa: BLE001 - an observer never breaks a request
                 self._router.report(PluginFault(name, "OnFinished", error))
 
-    def _refused(self, refusal: RoutingError) -> None:
+    def refused(self, refusal: RoutingError) -> None:
+        """Tells the observers that the router answers the request itself."""
         if isinstance(refusal, PluginError):
             self._router.report(PluginFault(refusal.plugin, "decision", refusal.cause))
         for name, observer in self._pipeline.on_refused:

@@ -89,6 +89,9 @@ class Profile:
             raise PluginError(name, error) from error
         if not picked:
             raise PluginError(name, "it picked no endpoint")
+        for endpoint in picked:
+            if endpoint not in scored.candidates:
+                raise PluginError(name, f"it picked {endpoint!r}, which is no candidate")
         return picked
 
 

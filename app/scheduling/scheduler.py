@@ -63,6 +63,8 @@ class Scheduler:
             raise PluginError(self._picker_name, error) from error
         if not isinstance(decision, Decision):
             raise PluginError(self._picker_name, f"it concluded with {type(decision).__name__}, which is no Decision")
+        if not all(isinstance(result, ProfileResult) for result in decision.results.values()):
+            raise PluginError(self._picker_name, "it concluded with results that are none of a profile")
         if decision.primary not in decision.results:
             raise PluginError(self._picker_name, f"its primary profile {decision.primary!r} has no result")
         return decision

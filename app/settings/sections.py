@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
+from app.domain.addresses import parse_address
 from app.settings.types import Duration, Many, Port, Quantity, Section
 
 
@@ -93,7 +94,7 @@ class EndpointSpec(Section):
 
     name: str = Field(min_length=1)
     """Unique name."""
-    address: str = Field(min_length=1)
+    address: Annotated[str, AfterValidator(parse_address)]
     """IP address or host name."""
     port: int = Field(ge=1, le=65535)
     """Port of its API."""

@@ -53,10 +53,16 @@ class Draft:
     def add(self, type_name: str, why: str, parameters: object = None) -> PluginPlan | None:
         """Adds an instance that the configuration does not list, under its type's name.
 
-        None if the configuration disables it, or has something else under that name: that is then told.
+        None if the configuration disables it, which is for the caller to tell, or has something else under that name.
         """
         origin = Origin("added")
         if type_name in self.disabled:
+            return None
+        if type_name in self.plugins:
+            at = self.origin_of_plugin(type_name, "name")
+            self.faults.error(
+                at, f"the name {type_name!r} is needed for the plugin of that type: {why}", "choose another"
+            )
             return None
         found = self._instance(type_name, type_name, parameters, origin, origin, why)
         if found is not None:
@@ -64,6 +70,16 @@ class Draft:
             self.used.add(type_name)
             self.notes.append(f"{type_name} was added: {why}")
         return found
+
+    def require(self, type_name: str, why: str, parameters: object = None) -> PluginPlan | None:
+        """Adds an instance as `add` does; that the configuration disables it is a fault."""
+        added = self.add(type_name, why, parameters)
+        if added is None and type_name in self.disabled:
+            at = self.origin_of_plugin(type_name)
+            self.faults.error(
+                at, f"{type_name!r} is disabled, and {why}", "enable it, or list another plugin of its kind"
+            )
+        return added
 
     def resolve(self, name: str, origin: Origin, what: str, *points: type) -> PluginPlan | None:
         """The instance that a reference names, if it serves one of `points`; else that is a fault at `origin`."""

@@ -6,6 +6,7 @@ from app.extension import Discovery, Filter, OnFinished, OnFirstByte, OnRefused,
 from app.settings.configuration import Configuration
 from app.settings.errors import did_you_mean
 from containers.catalogue import Catalogue
+from containers.planning.consistency import check_consistency
 from containers.planning.draft import Draft
 from containers.planning.facts import order_producers, supply_facts
 from containers.planning.fleet import check_engines, plan_discovery, plan_sources
@@ -27,6 +28,7 @@ def plan(configuration: Configuration, catalogue: Catalogue) -> Plan:
     supply_facts(draft)
     producers = order_producers(draft)
     check_engines(draft)
+    check_consistency(draft)
     _check_references(draft)
     _check_feature_gates(draft)
     _check_what_is_not_here(draft)
@@ -94,7 +96,9 @@ def _check_what_is_not_here(draft: Draft) -> None:
     detector = settings.saturation_detector or (settings.flow_control and settings.flow_control.saturation_detector)
     if detector and detector.plugin_ref:
         key = "saturationDetector" if settings.saturation_detector else "flowControl"
-        draft.resolve(detector.plugin_ref, draft.configuration.origin(key), "the saturation detector")
+        origin = draft.configuration.origin(key)
+        if draft.resolve(detector.plugin_ref, origin, "the saturation detector") is not None:
+            draft.faults.warn(origin, "a saturation detector does nothing: this version has no flow control")
 
 
 def _warn_of_unused(draft: Draft) -> None:

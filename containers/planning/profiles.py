@@ -61,14 +61,14 @@ def plan_profile_picker(draft: Draft, profiles: Sequence[ProfilePlan]) -> str:
         draft.used.add(found[0].name)
         return found[0].name
     if len(profiles) == 1:
-        draft.add(SINGLE, "one profile needs no choice")
+        draft.require(SINGLE, "one profile needs no choice")
         return SINGLE
     draft.faults.warn(
         draft.configuration.origin("schedulingProfiles"),
         f"several profiles and no profile picker: the header EPP-Profile chooses, {profiles[0].name!r} by default",
         f"add {BY_HEADER} or another profile picker to plugins",
     )
-    draft.add(BY_HEADER, "several profiles need a choice", {"defaultProfile": profiles[0].name})
+    draft.require(BY_HEADER, "several profiles need a choice", {"defaultProfile": profiles[0].name})
     return BY_HEADER
 
 
@@ -134,7 +134,7 @@ def _give_pickers(draft: Draft, profiles: Sequence[_Parts]) -> None:
     picker = pickers[0] if len(pickers) == 1 else draft.plugins.get(DEFAULT_PICKER)
     if picker is None or not picker.type.serves(Picker):
         names = ", ".join(parts.name for parts in without)
-        picker = draft.add(DEFAULT_PICKER, f"no picker in {names}")
+        picker = draft.require(DEFAULT_PICKER, f"there is no other picker for {names}")
     for parts in without:
         if picker is not None:
             parts.pickers.append(picker.name)

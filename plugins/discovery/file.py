@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -13,26 +11,13 @@ import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from watchfiles import awatch
 
-from pointsman import DiscoveryError, Endpoint, EndpointSink, PluginParams, plugin
+from pointsman import DiscoveryError, Endpoint, EndpointSink, PluginParams, parse_address, plugin
 
 SIZE_LIMIT = 1024 * 1024
 """Bytes of the file that are read at most."""
 
 LOOK_EVERY = 5000
 """Milliseconds after which the file is looked at even if no change was noticed, as on some bind mounts."""
-
-_HOST_NAME = re.compile(
-    r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*", re.IGNORECASE
-)
-
-
-def _address(text: str) -> str:
-    try:
-        return str(ipaddress.ip_address(text))
-    except ValueError:
-        if not _HOST_NAME.fullmatch(text) or text.rpartition(".")[2].isdigit():
-            raise ValueError("expected an IP address or a host name") from None
-        return text
 
 
 def _port(value: object) -> object:
@@ -47,7 +32,7 @@ class _Entry(BaseModel):
 
     name: str = Field(min_length=1)
     namespace: str = "default"
-    address: Annotated[str, AfterValidator(_address)]
+    address: Annotated[str, AfterValidator(parse_address)]
     port: Port
     metrics_port: Port | None = Field(default=None, alias="metricsPort")
     labels: dict[str, str] = Field(default_factory=dict)

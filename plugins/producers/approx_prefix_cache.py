@@ -22,6 +22,8 @@ from pointsman import (
     plugin,
 )
 
+DEFAULT_BLOCK_TOKENS = 16
+
 TUNED_BLOCK_TOKENS = 64
 """Least size of a block that follows the engine's: smaller ones cost more hashing than they tell."""
 
@@ -45,8 +47,8 @@ class ApproxPrefixCacheProducer:
 
         auto_tune: bool = True
         """Follow the engine: its blocks, in multiples of at least 64 tokens, and as many as fit in its cache."""
-        block_size_tokens: int = Field(default=16, ge=1, le=65536)
-        """Tokens per block. With `autoTune` not below 64, and only for engines that do not tell theirs."""
+        block_size_tokens: int | None = Field(default=None, ge=1, le=65536)
+        """Tokens per block, by default 16. With `autoTune` at least 64, and only where the engine does not tell."""
         block_size: int | None = Field(default=None, ge=1, le=65536)
         """Older name of `blockSizeTokens`; counts where that one is not given."""
         max_prefix_tokens_to_match: int = Field(default=131072, ge=0)
@@ -134,8 +136,7 @@ class ApproxPrefixCacheProducer:
 
     def _configured_block_tokens(self) -> int:
         params = self._params
-        given = params.block_size if "block_size_tokens" not in params.model_fields_set else None
-        size = given or params.block_size_tokens
+        size = params.block_size_tokens or params.block_size or DEFAULT_BLOCK_TOKENS
         return max(size, TUNED_BLOCK_TOKENS) if params.auto_tune else size
 
     def _use_blocks_of(self, tokens: int) -> None:

@@ -114,3 +114,18 @@ def test_every_layer_is_a_mapping() -> None:
         isinstance(read_yaml(shipped(name).read_bytes(), name, Faults()), Entries)
         for name in ("default", "dev", "prod")
     )
+
+
+def test_the_parameters_of_a_disabled_plugin_are_not_shown() -> None:
+    text = "plugins: [{type: max-score-picker}, {type: file-discovery, enabled: false, parameters: {path: hunter2}}]"
+    assert "hunter2" not in check(Sources(text=text)).effective()
+
+
+def test_an_older_parameter_means_the_same_when_what_is_shown_is_loaded() -> None:
+    text = "plugins: [{type: approx-prefix-cache-producer, parameters: {blockSize: 128, autoTune: false}}]"
+    shown = check(Sources(text=text)).effective()
+    for source in (text, shown):
+        producer = (
+            check(Sources(text=source)).container().generation().plugins.providers["approx-prefix-cache-producer"]()
+        )
+        assert producer._block_tokens == 128

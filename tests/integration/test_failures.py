@@ -35,7 +35,7 @@ async def test_an_endpoint_that_went_away_is_made_up_for_by_another_and_not_pick
     async with fake_engine(says("good")) as good:
         async with fake_engine(says("bad")) as bad:
             ports = [bad.port, good.port]
-        async with running(ports=ports, sets=["pool.scrape.interval=10s"]) as app:
+        async with running(ports=ports, sets=["pool.scrape.interval=10s", "pool.scrape.staleAfter=60s"]) as app:
             app.container.pool().mark_up(app.container.pool().get("e0"))
             for _ in range(30):  # either one is as likely, until the dead one was tried
                 async with app.chat() as answer:

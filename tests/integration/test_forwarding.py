@@ -150,3 +150,42 @@ async def test_a_redirect_is_the_clients_business() -> None:
     async with fake_engine(says(status=307, location="/elsewhere")) as engine, running(ports=[engine.port]) as app:
         async with app.client.get(f"{app.url}/version", allow_redirects=False) as answer:
             assert (answer.status, answer.headers["location"]) == (307, "/elsewhere")
+
+
+async def raw(port: int, request: bytes) -> bytes:
+    """What comes back for `request` until the connection ends."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(request)
+    answer = await reader.read()
+    writer.close()
+    return answer
+
+
+async def test_a_client_of_http_1_0_gets_a_stream_that_ends_with_the_connection() -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b"data: 1\n\n")
+        await response.write(b"data: 2\n\n")
+        return response
+
+    async with fake_engine(answer) as engine, running(ports=[engine.port]) as app:
+        body = json.dumps(CHAT).encode()
+        head = b"POST /v1/chat/completions HTTP/1.0\r\ncontent-length: %d\r\n\r\n" % len(body)
+        got = await raw(app.container.http_server().port, head + body)
+        assert got.startswith(b"HTTP/1.0 200 OK\r\n")
+        assert got.endswith(b"\r\n\r\ndata: 1\n\ndata: 2\n\n")
+
+
+async def test_a_target_in_absolute_form_is_taken_without_its_host() -> None:
+    async with fake_engine(says("here")) as engine, running(ports=[engine.port]) as app:
+        request = b"GET http://elsewhere:1/x%2Fy?z=1 HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n"
+        assert (await raw(app.container.http_server().port, request)).endswith(b"here")
+        assert engine.seen[-1].path == "/x%2Fy?z=1"
+
+
+async def test_requests_in_one_go_are_answered_in_order() -> None:
+    async with fake_engine(says("here")) as engine, running(ports=[engine.port]) as app:
+        one, last = b"GET /1 HTTP/1.1\r\nhost: a\r\n\r\n", b"GET /2 HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n"
+        assert (await raw(app.container.http_server().port, one + last)).count(b"here") == 2
+        assert [seen.path for seen in engine.seen] == ["/1", "/2"]

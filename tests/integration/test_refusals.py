@@ -118,6 +118,28 @@ async def test_more_requests_at_once_than_allowed_give_429() -> None:
         assert await first == 200
 
 
+async def test_no_more_requests_than_allowed_are_let_in_at_once() -> None:
+    async def answer(_: web.Request) -> web.StreamResponse:
+        await asyncio.Event().wait()
+        return web.Response()
+
+    sets = ["transports.http.limits.inFlight=2", "transports.http.timeouts.response=100ms"]
+    async with fake_engine(answer) as engine, running(ports=[engine.port], sets=sets) as app:
+        assert sorted(await asyncio.gather(*(_status(app) for _ in range(10)))) == [429] * 8 + [504] * 2
+
+
+@pytest.mark.parametrize(("body", "kind"), [(b"{", "BadRequest"), (b"x" * 3000, "BodyTooLarge")])
+async def test_what_is_refused_before_it_is_routed_is_counted(body: bytes, kind: str) -> None:
+    async with (
+        fake_engine(says()) as engine,
+        running(ports=[engine.port], sets=["transports.http.limits.bodyBytes=2048"]) as app,
+    ):
+        async with app.client.post(f"{app.url}/v1/chat/completions", data=body):
+            pass
+        async with app.client.get(f"{app.admin_url}/metrics") as page:
+            assert f'llm_d_epp_request_error_total{{error_code="{kind}",model_name=""}} 1.0' in await page.text()
+
+
 async def test_an_empty_pool_gives_503() -> None:
     async with running() as app, app.chat() as answer:
         assert (answer.status, answer.headers[REASON]) == (503, "rejected-no-endpoints")

@@ -9,12 +9,13 @@ import pytest
 from dependency_injector import providers
 
 from app.domain.decision import Decision
+from app.domain.errors import PluginError
 from app.routing.router import Router
 from app.settings.errors import ConfigurationError
 from app.settings.layers import Sources, shipped
 from containers.application import ApplicationContainer
 from containers.assembly import check
-from containers.generation import pipeline_of
+from containers.generation import lifecycles_of, pipeline_of
 from pointsman.testing import FakeClock, make_candidates, make_endpoint, make_request
 
 TWO_PROFILES = """
@@ -219,3 +220,38 @@ async def test_a_router_from_the_container_decides(pointsman_container: Applicat
         assert route.endpoint.name == "a"
         assert pointsman_container.in_flight().total == 1
     assert pointsman_container.in_flight().total == 0
+
+
+class Plain:
+    """A scorer and nothing else."""
+
+    def score(self, request, candidates) -> Sequence[float]:
+        return [0.0 for _ in candidates]
+
+
+def test_a_fake_with_fewer_or_more_methods_is_asked_for_what_it_has(tmp_path: Path) -> None:
+    path = tmp_path / "busy.py"
+    path.write_text(
+        "class Busy:\n    def score(self, request, candidates): return [0.0 for _ in candidates]\n"
+        "    def on_finished(self, request, decision, outcome): pass\n"
+        "    async def start(self): pass\n    async def stop(self): pass\n"
+    )
+    text = f"plugins: [{{name: busy, type: '{path}:Busy'}}]"
+    real, fake = container_of(text).generation(), container_of(text).generation()
+    fake.plugins.providers["busy"].override(providers.Object(Plain()))
+    assert [[named.name for named in lifecycles_of(one)] for one in (real, fake)] == [["busy"], []]
+    assert [[named.name for named in pipeline_of(one).on_finished] for one in (real, fake)] == [
+        ["busy", "request-metrics"],
+        ["request-metrics"],
+    ]
+
+
+def test_what_a_picker_picks_must_be_a_candidate() -> None:
+    class Stranger:
+        def pick(self, request, scored):
+            return (make_endpoint("elsewhere"),)
+
+    generation = container_of(TWO_PROFILES).generation()
+    generation.plugins.providers["max-score-picker"].override(providers.Object(Stranger()))
+    with pytest.raises(PluginError, match="which is no candidate"):
+        generation.scheduler().schedule(make_request(), make_candidates("x"))

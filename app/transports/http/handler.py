@@ -9,8 +9,9 @@ from http import HTTPStatus
 
 import aiohttp
 import structlog
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 from multidict import CIMultiDict
+from yarl import URL
 
 from app.domain.endpoint import Endpoint
 from app.domain.errors import RoutingError, SaturatedError, UpstreamError
@@ -58,10 +59,12 @@ class Handler:
         self._limits = limits
         self._suspect = suspect
         self._on_failure = on_failure
+        self._serving = 0
 
     async def __call__(self, request: web.Request) -> web.StreamResponse:
         """Routes the request; whatever goes wrong before the answer began is told as an OpenAI error."""
         request_id = request_id_of(request)
+        self._serving += 1
         try:
             return await self._serve(request, request_id)
         except RoutingError as error:
@@ -73,12 +76,15 @@ class Handler:
             if request.writer.output_size:
                 raise
             return refuse(error, request_id)
+        finally:
+            self._serving -= 1
 
     async def _serve(self, request: web.Request, request_id: str) -> web.StreamResponse:
-        body = await read_body(request, limit=self._limits.body_bytes, timeout=self._limits.body_timeout)
-        parsed = self._parse(request, request_id, body)
-        if self._limits.in_flight and self._router.in_flight.total >= self._limits.in_flight:
-            raise SaturatedError("the router has as many requests in flight as it is allowed")
+        try:
+            body, parsed = await self._read(request, request_id)
+        except RoutingError as error:
+            self._router.refuse(InferenceRequest(request_id, request.path, request.method), error)
+            raise
         headers = to_endpoint(request.headers, request_id)
         async with self._router.route(parsed) as route:
             answer = await self._answer(request, route, headers, body)
@@ -86,6 +92,12 @@ class Handler:
                 return await self._relay(request, route, answer)
             finally:
                 answer.close()  # gives the connection back if the answer was read to its end, else closes it
+
+    async def _read(self, request: web.Request, request_id: str) -> tuple[bytes, InferenceRequest]:
+        if self._limits.in_flight and self._serving > self._limits.in_flight:
+            raise SaturatedError("the router has as many requests in flight as it is allowed")
+        body = await read_body(request, limit=self._limits.body_bytes, timeout=self._limits.body_timeout)
+        return body, self._parse(request, request_id, body)
 
     def _parse(self, request: web.Request, request_id: str, body: bytes) -> InferenceRequest:
         plain = decompressed(body, request.headers.get("content-encoding", ""), limit=self._limits.body_bytes)
@@ -102,10 +114,10 @@ class Handler:
         self, request: web.Request, route: Route, headers: CIMultiDict[str], body: bytes
     ) -> aiohttp.ClientResponse:
         """The head of an endpoint's answer, from the first endpoint that gives one."""
-        again = False
+        again, target = False, _target(request)
         while True:
             try:
-                answer = await self._upstream.send(route.endpoint, request.method, request.raw_path, headers, body)
+                answer = await self._upstream.send(route.endpoint, request.method, target, headers, body)
             except DroppedError as failure:
                 if failure.reused and not again:
                     again = True  # an idle connection that the endpoint had closed; a new one tells whether it is well
@@ -132,7 +144,10 @@ class Handler:
         headers = to_client(answer.headers, route.request.id, route.endpoint.authority)
         response = web.StreamResponse(status=answer.status, reason=answer.reason, headers=headers)
         if "content-length" not in headers and _may_have_body(request.method, answer.status):
-            response.enable_chunked_encoding()
+            if request.version >= HttpVersion11:
+                response.enable_chunked_encoding()
+            else:
+                response.force_close()  # for HTTP/1.0 the connection's end is the body's
         await response.prepare(request)
         try:
             async for piece in self._upstream.body(route.endpoint, answer):
@@ -152,8 +167,16 @@ class Handler:
         self._on_failure(route.request, failure)
         self._suspect(route.endpoint)
         response.force_close()
-        if request.transport is not None:
+        if request.transport is not None and request.version >= HttpVersion11:
             request.transport.close()
+        elif request.transport is not None:
+            request.transport.abort()  # without chunks only a reset tells a break from an end
+
+
+def _target(request: web.Request) -> str:
+    """Path and query as the client wrote them; a proxy's absolute form without its host."""
+    raw = request.raw_path
+    return raw if raw.startswith("/") else URL(raw, encoded=True).raw_path_qs
 
 
 def request_id_of(request: web.BaseRequest) -> str:

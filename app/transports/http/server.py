@@ -9,6 +9,9 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
+from app.domain.errors import ShuttingDownError
+from app.transports.http.handler import refuse, request_id_of
+
 Handle = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -73,6 +76,10 @@ class HttpServer:
 
     def _tracked(self, handle: Handle) -> Handle:
         async def tracked(request: web.Request) -> web.StreamResponse:
+            if self._draining:  # on a connection that was open before
+                refusal = refuse(ShuttingDownError(), request_id_of(request))
+                refusal.force_close()
+                return refusal
             self._serving += 1
             self._idle.clear()
             try:
