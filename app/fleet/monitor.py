@@ -12,6 +12,7 @@ from app.domain.metrics import EndpointMetrics
 from app.extension.fleet import Extractor, MetricsSource, ScrapeError
 from app.extension.services import Clock, Random
 from app.fleet.pool import EndpointPool
+from app.fleet.probe import is_ours
 
 SPREAD = 0.1
 """Share of the interval by which reads are spread, so that endpoints are not all read at once."""
@@ -176,6 +177,9 @@ class FleetMonitor:
         try:
             await self._probe(endpoint, self._options.timeout)
         except OSError as error:
+            if is_ours(error):
+                self._pool.record_failure(endpoint, str(error))
+                return
             watch.up = False
             reason = "no connection in time" if isinstance(error, TimeoutError) else str(error)
             if self._pool.mark_down(endpoint, reason):

@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 
 from app.domain.endpoint import Endpoint
+
+OURS = frozenset({errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL, errno.ENOBUFS, errno.ENOMEM})
+"""Errors that say something of this machine and nothing of the endpoint."""
+
+
+def is_ours(error: OSError) -> bool:
+    """Whether a connection failed for want of something here: of file descriptors, ports, memory."""
+    return error.errno in OURS
 
 
 async def connect(endpoint: Endpoint, timeout: float) -> None:  # noqa: ASYNC109 - a bound, not a cancel scope

@@ -12,6 +12,7 @@ from yarl import URL
 
 from app.domain.endpoint import Endpoint
 from app.domain.errors import UpstreamError, UpstreamTimeoutError
+from app.fleet.probe import is_ours
 
 IDLE_CONNECTION = 3.0
 """Seconds an idle connection is kept: less than the 5 s after which uvicorn, under most engines, closes it."""
@@ -57,6 +58,8 @@ class Upstream:
                     method, url, headers=headers, data=_payload(body), allow_redirects=False, trace_request_ctx=seen
                 )
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+            if isinstance(error, aiohttp.ClientConnectorError) and is_ours(error.os_error):
+                raise UpstreamError(endpoint.name, f"no connection from here: {error.os_error.strerror}") from error
             raise UnreachableError(endpoint.name, "no connection to it") from error
         except TimeoutError as error:
             cause = f"no answer within {self._response_timeout:g} s"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -427,3 +428,13 @@ async def test_a_change_need_not_be_told_to_anyone() -> None:
     await monitor.first_round(GUARD)
     await monitor.stop()
     assert not fleet.status().up
+
+
+async def test_a_want_of_something_here_takes_no_endpoint_down() -> None:
+    fleet = Fleet()
+    fleet.page, fleet.connection = REFUSED, OSError(errno.EMFILE, "Too many open files")
+    async with watching(fleet):
+        await fleet.sees("probe a")
+        await fleet.sees("probe a")
+    (status,) = fleet.pool.statuses()
+    assert (status.up, status.reason) == (True, "[Errno 24] Too many open files")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
@@ -185,3 +186,14 @@ async def test_an_answer_that_stalls_is_a_failure() -> None:
 async def test_an_upstream_that_was_not_used_can_be_closed() -> None:
     async with upstream() as one:
         assert one._session is None
+
+
+async def test_a_want_of_something_here_is_not_the_endpoints_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def no_more(*_: object, **__: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr("aiohttp.connector.aiohappyeyeballs.start_connection", no_more)
+    async with upstream() as one:
+        with pytest.raises(UpstreamError, match="no connection from here: Too many open files") as caught:
+            await answer(one, make_endpoint())
+    assert not isinstance(caught.value, UnreachableError)
