@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from app.domain.facts import NO_FACTS, Facts
@@ -52,4 +52,17 @@ class InferenceRequest:
 
     def with_facts(self, facts: Facts) -> InferenceRequest:
         """This request with `facts` in place of its own."""
-        return replace(self, facts=facts)
+        return InferenceRequest(  # `replace` would take twice as long, and every request comes by here
+            self.id,
+            self.path,
+            self.method,
+            self.model,
+            self.adapter,
+            self.cache_salt,
+            self.prompts,
+            self.headers,
+            self.streaming,
+            self.max_output_tokens,
+            self.size,
+            facts,
+        )

@@ -110,6 +110,12 @@ class EndpointPool:
             rows = np.array([row for row in every if names[row] not in excluding], np.intp)
         return Candidates(snapshot, in_flight=self._in_flight, now=now, facts=facts, rows=rows)
 
+    def serves(self, model: str = "") -> bool:
+        """Whether `candidates` for `model` would give any."""
+        rows = self._current()
+        of_model = rows.serving_model(model) if model else None
+        return bool(len(rows.roster) if of_model is None else len(of_model))
+
     async def lacks(self, model: str) -> bool:
         """Whether every endpoint's model list is known and none has `model`; asks them again before it says so."""
         if not self._all_lack(model):

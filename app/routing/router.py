@@ -77,11 +77,11 @@ class Router:
 
     async def refuse_hopeless(self, request: InferenceRequest) -> None:
         """Raises before any work is done for a request that no endpoint can serve."""
-        if len(self.pool.candidates(model=request.model)):
+        if self.pool.serves(request.model):
             return
         if request.model and await self.pool.lacks(request.model):
             raise ModelNotFoundError(request.model)
-        if not len(self.pool.candidates(model=request.model)):
+        if not self.pool.serves(request.model):
             raise NoEndpointsError
 
 
