@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-import uvloop
-
+from app.commands.process import serve_until_stopped
 from app.lifecycle import Lifecycle, Part
 from app.observability.logging import set_up_logging
 from app.simulation.engine import EngineOptions
@@ -55,8 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
         for number in range(arguments.count)
     ]
-    uvloop.run(_serve(servers))
-    return 0
+    return serve_until_stopped(_serve(servers))
 
 
 async def _serve(servers: list[SimulatedServer]) -> None:

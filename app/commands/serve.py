@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 import structlog
-import uvloop
 
-from app.commands.arguments import EXIT_FAULTS, add_configuration, sources_of, tell
-from app.extension import DiscoveryError
+from app.commands.arguments import add_configuration, sources_of, tell
+from app.commands.process import serve_until_stopped
 from app.observability.logging import set_up_logging
 from containers.application import ApplicationContainer
 from containers.assembly import Checked, check
@@ -33,12 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     tell(checked.configuration.faults.warnings)
     logging = checked.configuration.settings.observability.logging
     set_up_logging(format=logging.format, level=logging.level)
-    try:
-        uvloop.run(_serve(checked))
-    except (DiscoveryError, OSError) as error:
-        print(f"pointsman: can't start: {error}", file=sys.stderr)  # noqa: T201
-        return EXIT_FAULTS
-    return 0
+    return serve_until_stopped(_serve(checked))
 
 
 async def _serve(checked: Checked) -> None:

@@ -94,7 +94,8 @@ class Draft:
         if name in self.disabled:
             self.faults.error(origin, f"{what} names the plugin {name!r}, which is disabled")
         elif name not in self.written_names:
-            self.faults.error(origin, f"no plugin is named {name!r}", did_you_mean(name, self.written_names))
+            listed = f"add '- type: {name}' to plugins" if name in self.catalogue.names else ""
+            self.faults.error(origin, f"no plugin is named {name!r}", listed or did_you_mean(name, self.written_names))
         return None
 
     @property

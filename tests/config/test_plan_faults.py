@@ -54,6 +54,7 @@ ERRORS = [
     ("plugins: [{type: single-profile-handler}, {type: max-score-picker}]\n" + TWO, "single-profile-handler takes one profile, and there are 2: a, b; use header-profile-handler"),
     ("plugins: [{type: header-profile-handler, parameters: {defaultProfile: c}}, {type: max-score-picker}]\n" + TWO, "it needs the profile 'c'; profiles are a, b"),
     ("plugins: [{type: queue-scorer}]\nschedulingProfiles: [{name: p, plugins: [{pluginRef: queue-scorrer}]}]", "2:43: schedulingProfiles[0].plugins[0].pluginRef: no plugin is named 'queue-scorrer'; did you mean 'queue-scorer'?"),
+    ("schedulingProfiles: [{name: p, plugins: [{pluginRef: queue-scorer}]}]", "no plugin is named 'queue-scorer'; add '- type: queue-scorer' to plugins"),
     ("schedulingProfiles: [{name: p, enabled: false}]", "every profile is disabled"),
     ("dataLayer: {sources: [{pluginRef: nobody}]}", "no plugin is named 'nobody'"),
     ("plugins: [{type: queue-scorer}]\ndataLayer: {sources: [{pluginRef: queue-scorer}]}", "a source must be a MetricsSource, and 'queue-scorer' is none"),

@@ -100,3 +100,11 @@ async def test_a_second_sigterm_ends_at_once() -> None:
         await router.says("stopping")
         router.process.send_signal(signal.SIGTERM)
         assert await asyncio.wait_for(router.ends(), 10) == 0
+
+
+async def test_a_simulated_server_whose_port_is_taken_is_told_without_a_traceback() -> None:
+    async with pointsman("fleet", "--count", "1", "--port", "0") as first:
+        port = (await first.says(r"http://127.0.0.1:(\d+)"))[1]
+        code, lines = await run("fleet", "--count", "1", "--port", port)
+    assert (code, [line for line in lines if "Traceback" in line]) == (1, [])
+    assert "can't start" in lines[-1]
