@@ -28,11 +28,10 @@ def validate(tree: Entries, faults: Faults) -> tuple[Settings, Entries]:
         except ValidationError as error:
             left: Node | None = tree
             for fault in sorted(error.errors(include_url=False), key=_place, reverse=True):
-                if fault["type"] == "missing" and locate(tree, fault["loc"][:-1]) in mended:
-                    pass  # it was there, and wrong: that is told already
-                else:
+                place = locate(tree, fault["loc"][:-1])
+                if fault["type"] != "missing" or place not in mended:  # else it was there and wrong, and that is told
                     report(fault, tree, faults)
-                    mended.add(locate(tree, fault["loc"][:-1]))
+                    mended.add(place)
                 left = without(left, fault["loc"]) if left is not None else None
             tree = left if isinstance(left, Entries) else Entries({}, tree.origin)
         else:
