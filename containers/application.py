@@ -21,6 +21,7 @@ from app.observability.access_log import AccessLog
 from app.observability.events import EventLog
 from app.observability.faults import FaultReporter
 from app.observability.metrics import RequestMetrics
+from app.observability.plugin_metrics import PluginMetrics
 from app.routing.in_flight import InFlightCounts
 from app.routing.router import Router
 from app.settings.schema import Settings
@@ -47,6 +48,7 @@ class ApplicationContainer(containers.DeclarativeContainer):
     clock = providers.Singleton(SystemClock)
     random = providers.Singleton(SystemRandom)
     metrics_registry = providers.Singleton(CollectorRegistry)
+    plugin_metrics = providers.Singleton(PluginMetrics)
     http_client = providers.Singleton(AioHttpClient)
     in_flight = providers.Singleton(InFlightCounts)
     pool = providers.Singleton(
@@ -59,7 +61,7 @@ class ApplicationContainer(containers.DeclarativeContainer):
         {
             Clock: clock,
             Random: random,
-            MetricsRegistry: metrics_registry,
+            MetricsRegistry: plugin_metrics.provided.registry_of,
             HttpClient: http_client,
             InFlight: in_flight,
             Pool: pool,

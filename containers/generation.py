@@ -9,6 +9,7 @@ from dependency_injector import containers, providers
 
 from app.extension import (
     Lifecycle,
+    MetricsRegistry,
     OnFinished,
     OnFirstByte,
     OnRefused,
@@ -49,7 +50,8 @@ class GenerationContainer(containers.DeclarativeContainer):
 def build_generation(
     plan: Plan, services: Mapping[Any, Any], observers: Iterable[Named[Any]] = ()
 ) -> GenerationContainer:
-    """The container of `plan`. `services` are the plugins' collaborators by type.
+    """The container of `plan`. `services` are the plugins' collaborators by type; for `MetricsRegistry` a function
+    that makes one for the plugin of a name.
 
     Nothing is constructed yet: override providers first, then call them.
     """
@@ -110,8 +112,12 @@ def _profile(plan: ProfilePlan, by_name: Mapping[str, providers.Provider[Any]]) 
 
 
 def _singleton(plan: PluginPlan, services: Mapping[Any, Any]) -> providers.Singleton[Any]:
+    own = {
+        PluginName: providers.Object(PluginName(plan.name)),
+        MetricsRegistry: providers.Callable(services[MetricsRegistry], plan.name),
+    }
     arguments = {
-        argument: PluginName(plan.name) if service is PluginName else services[service]
+        argument: own[service] if service in own else services[service]
         for argument, service in plan.type.services.items()
     }
     return providers.Singleton(plan.type.cls, **arguments)

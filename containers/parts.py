@@ -84,6 +84,7 @@ def insight(app: ApplicationContainer) -> Insight:
     """What the admin port shows."""
     pool, in_flight, registry = app.pool(), app.in_flight(), app.metrics_registry()
     registry.register(PoolMetrics(statuses=pool.statuses, is_fresh=pool.is_fresh, in_flight=in_flight))
+    registry.register(app.plugin_metrics())
     register_build_info(registry, __version__)
     return Insight(
         readiness=lambda: {

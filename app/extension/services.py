@@ -86,7 +86,7 @@ class Pool(Protocol):
 
 
 MetricsRegistry = CollectorRegistry
-"""Where a plugin registers its Prometheus instruments."""
+"""Where a plugin registers its Prometheus instruments: its own, so that names need not differ between instances."""
 
 __all__ = [
     "Clock",

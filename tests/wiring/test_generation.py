@@ -13,6 +13,7 @@ from app.domain.errors import PluginError
 from app.routing.router import Router
 from app.settings.errors import ConfigurationError
 from app.settings.layers import Sources, shipped
+from containers import parts
 from containers.application import ApplicationContainer
 from containers.assembly import check
 from containers.generation import lifecycles_of, pipeline_of
@@ -255,3 +256,20 @@ def test_what_a_picker_picks_must_be_a_candidate() -> None:
     generation.plugins.providers["max-score-picker"].override(providers.Object(Stranger()))
     with pytest.raises(PluginError, match="which is no candidate"):
         generation.scheduler().schedule(make_request(), make_candidates("x"))
+
+
+async def test_two_instances_of_a_plugin_with_metrics_show_on_the_admin_page(tmp_path: Path) -> None:
+    path = tmp_path / "counting.py"
+    path.write_text(
+        "from prometheus_client import Counter\nfrom pointsman import MetricsRegistry\n"
+        "class Counting:\n"
+        "    def __init__(self, registry: MetricsRegistry) -> None:\n"
+        "        self._scored = Counter('scored', 'Calls.', registry=registry)\n"
+        "    def score(self, request, candidates):\n"
+        "        self._scored.inc()\n        return [0.0 for _ in candidates]\n"
+    )
+    container = container_of(f"plugins: [{{name: a, type: '{path}:Counting'}}, {{name: b, type: '{path}:Counting'}}]")
+    container.generation().scheduler().schedule(make_request(), make_candidates("x"))
+    page = parts.insight(container).metrics().decode()
+    assert 'scored_total{plugin="a"} 1.0' in page
+    assert 'scored_total{plugin="b"} 1.0' in page

@@ -1,4 +1,4 @@
-"""Which layers there are, and which of them wins."""
+"""Which sources there are, and which is stronger."""
 
 from __future__ import annotations
 
@@ -6,125 +6,302 @@ from pathlib import Path
 
 import pytest
 
+from app.settings.configuration import load
 from app.settings.errors import UsageError
-from tests.unit.settings.given import configuration, problems
+from app.settings.layers import Sources, shipped
 
-DEPTHS = {
-    "one": ("kind", "kind: {}", "POINTSMAN_", "kind={}"),
-    "two": ("routing.producerDeadline", "routing: {{producerDeadline: {}}}", "POINTSMAN_ROUTING__PRODUCER_DEADLINE", "routing.producerDeadline={}"),
-    "three": ("pool.scrape.interval", "pool: {{scrape: {{interval: {}}}}}", "POINTSMAN_POOL__SCRAPE__INTERVAL", "pool.scrape.interval={}"),
-}  # fmt: skip
+from .given import configuration, params_model, problems
 
-
-def value_at(depth: str, tmp_path: Path, sources: list[str]) -> float:
-    """The value at some depth when `sources` say it, each in its own number of seconds."""
-    _, yaml, variable, path = DEPTHS[depth]
-    files = []
-    for number in (1, 2):
-        file = tmp_path / f"{number}.yaml"
-        file.write_text(yaml.format(f"{number}s") if f"file {number}" in sources else "")
-        files.append(str(file))
-    text = yaml.format("3s") if "text" in sources else None
-    environment = {variable: "4s"} if "environment" in sources else {}
-    sets = (path.format("5s"),) if "set" in sources else ()
-    settings = configuration(text, environment, sets, *files).settings
-    return settings.routing.producer_deadline if depth == "two" else settings.pool.scrape.interval
+DEPTHS = [
+    pytest.param("kind: {}", "", "kind={}", "kind", id="at the top"),
+    pytest.param("shutdown: {{delay: {}s}}", "SHUTDOWN__DELAY", "shutdown.delay={}s", "shutdown.delay", id="one below"),
+    pytest.param(
+        "pool: {{scrape: {{interval: {}s}}}}", "POOL__SCRAPE__INTERVAL", "pool.scrape.interval={}s",
+        "pool.scrape.interval", id="two below",
+    ),
+    pytest.param(
+        "pool: {{endpoints: [{{name: a, address: b, port: {}}}]}}", "", "pool.endpoints[a].port={}",
+        "pool.endpoints.0.port", id="in a list's item",
+    ),
+]  # fmt: skip
 
 
-ORDER = ["file 1", "file 2", "text", "environment", "set"]
+def origin(text: str | None, path: str, sets: tuple[str, ...] = (), **more: object) -> str:
+    """The source of the value at `path`."""
+    environment = more.get("environment", {})
+    files = more.get("files", ())
+    assert isinstance(environment, dict)
+    assert isinstance(files, tuple)
+    found = load(Sources(files, text, environment, sets), params_model)
+    return found.origin(*(int(step) if step.isdigit() else step for step in path.split("."))).source
 
 
-@pytest.mark.parametrize("depth", ["two", "three"])
-@pytest.mark.parametrize("strongest", range(5), ids=ORDER)
-def test_the_later_source_wins(depth: str, strongest: int, tmp_path: Path) -> None:
-    assert value_at(depth, tmp_path, ORDER[: strongest + 1]) == strongest + 1
+@pytest.fixture
+def files(tmp_path: Path, request: pytest.FixtureRequest) -> tuple[str, str]:
+    """Two files of the same text with other values."""
+    text = request.getfixturevalue("text")
+    paths = tmp_path / "1.yaml", tmp_path / "2.yaml"
+    for number, path in enumerate(paths, 1):
+        path.write_text(text.format(number), encoding="utf-8")
+    return str(paths[0]), str(paths[1])
 
 
-@pytest.mark.parametrize("strongest", [0, 1, 2, 4], ids=lambda n: ORDER[n])
-def test_the_later_source_wins_within_a_list_item(strongest: int, tmp_path: Path) -> None:
-    files = []
-    for number in (1, 2):
-        file = tmp_path / f"{number}.yaml"
-        file.write_text(
-            f"plugins: [{{type: sized, parameters: {{capacity: {number}}}}}]" if number <= strongest + 1 else ""
-        )
-        files.append(str(file))
-    text = "plugins: [{type: sized, parameters: {capacity: 3}}]" if strongest >= 2 else None
-    sets = ("plugins[sized].parameters.capacity=5",) if strongest >= 4 else ()
-    (plugin,) = configuration(text, {}, sets, *files).settings.plugins
-    assert plugin.parameters == {"capacity": strongest + 1}
+@pytest.mark.parametrize(("text", "name", "path", "at"), DEPTHS)
+def test_a_later_file_is_stronger(files: tuple[str, str], text: str, name: str, path: str, at: str) -> None:
+    assert origin(None, at, files=files) == files[1]
+    assert origin(None, at, files=files[::-1]) == files[0]
+
+
+@pytest.mark.parametrize(("text", "name", "path", "at"), DEPTHS)
+def test_the_text_is_stronger_than_files(files: tuple[str, str], text: str, name: str, path: str, at: str) -> None:
+    assert origin(text.format(3), at, files=files) == "--config-text"
+
+
+@pytest.mark.parametrize(("text", "name", "path", "at"), DEPTHS[1:3])
+def test_the_environment_is_stronger_than_the_text(text: str, name: str, path: str, at: str) -> None:
+    found = origin(text.format(3), at, environment={f"POINTSMAN_{name}": "4s"})
+    assert found == f"environment POINTSMAN_{name}"
+
+
+@pytest.mark.parametrize(("text", "name", "path", "at"), DEPTHS)
+def test_a_single_value_is_stronger_than_the_text(text: str, name: str, path: str, at: str) -> None:
+    assert origin(text.format(3), at, (path.format(5),)) == f"--set {path.partition('=')[0]}"
+
+
+@pytest.mark.parametrize(("text", "name", "path", "at"), DEPTHS[1:3])
+def test_a_single_value_is_stronger_than_the_environment(text: str, name: str, path: str, at: str) -> None:
+    found = origin("", at, (path.format(5),), environment={f"POINTSMAN_{name}": "4s"})
+    assert found.startswith("--set ")
+
+
+def test_a_later_single_value_is_stronger() -> None:
+    assert configuration(sets=("shutdown.delay=1s", "shutdown.delay=2s")).settings.shutdown.delay == 2.0
+
+
+# -- which files
+
+
+def test_without_a_file_and_a_text_the_shipped_default_is_the_only_layer() -> None:
+    found = load(Sources(), lambda _: None)
+    assert found.origin("plugins").source == "builtin:default"
+
+
+def test_a_text_alone_stands_alone() -> None:
+    found = configuration("shutdown: {delay: 1s}")
+    assert not found.settings.plugins
+    assert found.origin("plugins").source == "--config-text"
+
+
+def test_an_empty_text_is_a_text() -> None:
+    assert not configuration("").settings.plugins
+
+
+def test_a_file_alone_stands_alone(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text("shutdown: {delay: 1s}", encoding="utf-8")
+    assert not configuration(None, None, (), str(path)).settings.plugins
+
+
+def test_a_shipped_file_may_lie_below_a_text() -> None:
+    found = load(Sources(["builtin:default"], "shutdown: {delay: 9s}"), lambda _: None).settings
+    assert (len(found.plugins) > 1, found.shutdown.delay) == (True, 9.0)
+
+
+def test_the_environment_and_single_values_lie_over_the_default() -> None:
+    sources = Sources(environment={"POINTSMAN_SHUTDOWN__DELAY": "1s"}, sets=["shutdown.timeout=2s"])
+    found = load(sources, lambda _: None).settings
+    assert (found.shutdown.delay, found.shutdown.timeout, bool(found.plugins)) == (1.0, 2.0, True)
+
+
+def test_shipped_files_are_found_beside_the_package() -> None:
+    assert shipped("default").is_file()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        pytest.param("/no/such.yaml", "/no/such.yaml: No such file or directory", id="a file"),
+        pytest.param("/", "/: Is a directory", id="a directory"),
+        pytest.param(
+            "builtin:prd", "builtin:prd: there is no such configuration; shipped are default, dev, prod", id="a shipped one"
+        ),
+        pytest.param("builtin:../config/dev", "builtin:../config/dev: there is no such", id="a path as a shipped one"),
+    ],
+)
+def test_what_is_not_there_is_a_usage_error(name: str, message: str) -> None:
+    with pytest.raises(UsageError) as error:
+        load(Sources([name]), params_model)
+    assert str(error.value).startswith(message)
+
+
+def test_a_file_that_is_no_yaml_is_a_fault_and_the_other_layers_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_bytes(b"a: [")
+    found = configuration("shutdown: {delay: 9s}", None, (), str(path))
+    assert found.settings.shutdown.delay == 9.0
+    assert str(found.faults.errors[0].origin).startswith(str(path))
+
+
+# -- the environment
 
 
 @pytest.mark.parametrize(
     "name",
-    ["POINTSMAN_POOL__SCRAPE__STALE_AFTER", "POINTSMAN_pool__scrape__staleAfter", "POINTSMAN_POOL__SCRAPE__STALEAFTER"],
+    ["POOL__SCRAPE__STALE_AFTER", "POOL__SCRAPE__STALEAFTER", "pool__scrape__staleAfter", "Pool__Scrape__stale_after"],
 )
-def test_a_variable_is_found_in_any_spelling(name: str) -> None:
-    assert configuration("", {name: "9s"}).settings.pool.scrape.stale_after == 9
+def test_the_environment_is_spelt_in_any_way(name: str) -> None:
+    assert configuration("", {f"POINTSMAN_{name}": "9s"}).settings.pool.scrape.stale_after == 9.0
 
 
-@pytest.mark.parametrize("name", ["POINTSMAN_PORT", "POINTSMAN_SERVICE_HOST", "OTHER_POOL__SCRAPE__INTERVAL", "PATH"])
-def test_other_variables_are_ignored(name: str) -> None:
-    assert not problems("", {name: "tcp://10.0.0.1:80"})
+@pytest.mark.parametrize("case", [str.upper, str.lower], ids=["upper case", "lower case"])
+def test_a_scrape_interval_can_be_set_by_the_environment(case: type[str]) -> None:
+    name = f"POINTSMAN_{case('pool__scrape__interval')}"
+    assert configuration("", {name: "3s"}).settings.pool.scrape.interval == 3.0
 
 
-def test_a_variable_that_names_nothing_is_a_fault() -> None:
-    (fault,) = problems("", {"POINTSMAN_POOL__SCARPE__INTERVAL": "1s"})
-    assert fault.startswith("environment POINTSMAN_POOL__SCARPE__INTERVAL: ")
-    assert "did you mean 'scrape'?" in fault
+@pytest.mark.parametrize(
+    "name", ["POINTSMAN_PORT", "POINTSMAN_PORT_8080_TCP", "POINTSMAN_SERVICE_HOST", "POOL__SCRAPE__INTERVAL", "PATH"]
+)
+def test_what_is_not_ours_is_ignored(name: str) -> None:
+    assert not problems("", {name: "tcp://10.0.0.1:8080"})
 
 
-def test_a_variable_below_a_list_is_a_fault_with_a_hint() -> None:
-    (fault,) = problems("", {"POINTSMAN_PLUGINS__SIZED__ENABLED": "false"})
+@pytest.mark.parametrize(
+    ("name", "value", "found"),
+    [
+        pytest.param("SIMULATION__SERVERS", "3", 3, id="a number"),
+        pytest.param("SIMULATION__MODEL", "on", "on", id="text"),
+        pytest.param("TRANSPORTS__HTTP__ENABLED", "false", False, id="a boolean"),
+        pytest.param("DATA_LAYER__DISCOVERY__PLUGIN_REF", "x: y # z", "x: y # z", id="text that is no YAML"),
+    ],
+)
+def test_a_value_of_the_environment_is_one_scalar(name: str, value: str, found: object) -> None:
+    settings = configuration("", {f"POINTSMAN_{name}": value}).settings
+    discovery = settings.data_layer.discovery
+    assert found in (
+        settings.simulation.servers, settings.simulation.model, settings.transports.http.enabled,
+        discovery and discovery.plugin_ref,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        pytest.param("POOL__SCRAPE__INTRVAL", "unknown key 'INTRVAL'; did you mean 'interval'?", id="below"),
+        pytest.param("POOL__X__Y", "unknown key 'X'", id="a section"),
+        pytest.param("FOO__BAR", "unknown key 'FOO'", id="at the top"),
+        pytest.param("POOL__", "unknown key ''", id="an empty key"),
+        pytest.param("_POOL__SCRAPE", "unknown key '_POOL'", id="one underscore too many"),
+    ],
+)
+def test_an_unknown_key_in_the_environment_is_a_fault(name: str, message: str) -> None:
+    (fault,) = problems("", {f"POINTSMAN_{name}": "1s"})
+    assert fault.startswith(f"environment POINTSMAN_{name}: ")
+    assert message in fault
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["PLUGINS__A__TYPE", "PLUGINS__0", "POOL__ENDPOINTS__A__PORT", "SCHEDULING_PROFILES__P__PLUGINS__A__WEIGHT"],
+)
+def test_the_environment_reaches_nothing_below_a_list(name: str) -> None:
+    (fault,) = problems("", {f"POINTSMAN_{name}": "1"})
+    assert fault.startswith(f"environment POINTSMAN_{name}: ")
     assert fault.endswith("the environment reaches mappings only, and this is below a list; use --set")
 
 
-def test_a_variable_holds_one_value_whatever_is_in_it() -> None:
-    loaded = configuration("", {"POINTSMAN_SIMULATION__MODEL": "1\nadmin: true"})
-    assert loaded.settings.simulation.model == "1\nadmin: true"
+def test_a_wrong_value_in_the_environment_is_told_by_the_variable() -> None:
+    (fault,) = problems("", {"POINTSMAN_POOL__SCRAPE__INTERVAL": "soon"})
+    assert fault.startswith("environment POINTSMAN_POOL__SCRAPE__INTERVAL: ")
+    assert "expected a duration" in fault
 
 
-@pytest.mark.parametrize("text", ["pool", "=1", "a..b=1", "[a]=1", "a[b][c]=1", "a[=1", ""])
-def test_a_set_that_is_none_is_wrong_usage(text: str) -> None:
-    with pytest.raises(UsageError, match="expected path=value"):
-        configuration("", {}, (text,))
+def test_a_secret_in_the_environment_is_not_shown() -> None:
+    faults = problems("", {"POINTSMAN_POOL__API_KEY": "hunter2", "POINTSMAN_SECRET__TOKEN": "hunter2"})
+    assert len(faults) == 2
+    assert "hunter2" not in "".join(faults)
 
 
-def test_a_set_takes_any_yaml() -> None:
-    settings = configuration("", {}, ("transports.admin.allowFrom=['::1', 10.0.0.0/8]",)).settings
-    assert settings.transports.admin.allow_from == ("::1", "10.0.0.0/8")
+# -- single values
 
 
-def test_a_set_of_something_that_is_no_yaml_is_a_fault() -> None:
-    (fault,) = problems("", {}, ("pool.endpoints=[",))
-    assert fault.startswith("--set pool.endpoints: this is not YAML")
+@pytest.mark.parametrize(
+    ("text", "path", "value"),
+    [
+        pytest.param("kind=x", "kind", "x", id="at the top"),
+        pytest.param("pool.scrape.stale-after=2s", "pool.scrape.staleAfter", "2s", id="any spelling"),
+        pytest.param("plugins[a].type=t", "plugins.0.type", "t", id="a plugin by name"),
+        pytest.param("plugins[a].type=t", "plugins.0.name", "a", id="the item's name"),
+        pytest.param("schedulingProfiles[p].plugins[a].weight=2", "schedulingProfiles.0.plugins.0.weight", 2, id="two lists"),
+        pytest.param("flowControl.priorityBands[5].maxBytes=1", "flowControl.priorityBands.0.priority", 5, id="a band"),
+        pytest.param("simulation.adapters=[a, b]", "simulation.adapters.1", "b", id="a list"),
+        pytest.param("pool.endpoints[a].labels={llm-d.ai/role: x}", "pool.endpoints.0.labels.llm-d.ai/role", "x", id="a mapping"),
+        pytest.param("plugins[a.b/c:d].type=t", "plugins.0.name", "a.b/c:d", id="an odd name"),
+        pytest.param("plugins[a].parameters.x=k=v", "plugins.0.parameters.x", "k=v", id="an equals sign in the value"),
+        pytest.param("plugins[a].parameters.x='5'", "plugins.0.parameters.x", "5", id="quoted"),
+        pytest.param("plugins[a].parameters.x=", "plugins.0.parameters.x", None, id="nothing"),
+        pytest.param("plugins[a]={type: t}", "plugins.0.type", "t", id="a whole item"),
+        pytest.param("plugins[a]={type: t}", "plugins.0.name", "a", id="the name of a whole item"),
+    ],
+)  # fmt: skip
+def test_a_single_value_is_set_at_its_path(text: str, path: str, value: object) -> None:
+    node: object = plain_of(text)
+    for step in path.replace("llm-d.ai", "llm-d\0ai").split("."):
+        key = step.replace("\0", ".")
+        node = node[int(key)] if isinstance(node, list) else node[key]  # type: ignore[index]
+    assert node == value
 
 
-def test_a_set_reaches_items_by_name() -> None:
-    sets = ("pool.endpoints[a].address=h", "pool.endpoints[a].port=80", "flowControl.priorityBands[3].maxBytes=1Gi")
-    settings = configuration("", {}, sets).settings
-    assert (settings.pool.endpoints[0].name, settings.pool.endpoints[0].port) == ("a", 80)
-    assert settings.flow_control is not None
-    assert (settings.flow_control.priority_bands[0].priority, settings.flow_control.priority_bands[0].max_bytes) == (
-        3,
-        2**30,
-    )
+def plain_of(text: str) -> object:
+    """The data that one single value makes."""
+    from app.settings.errors import Faults
+    from app.settings.layers import load_layers
+    from app.settings.tree import plain
+
+    return plain(load_layers(Sources(text="", sets=(text,)), params_model, Faults()))
 
 
-def test_a_set_of_a_key_that_is_not_there_is_a_fault() -> None:
-    (fault,) = problems("", {}, ("plugins[x].tpye=sized", "plugins[x].type=sized"))
-    assert fault.startswith("--set plugins[x].tpye: unknown key 'tpye'; did you mean 'type'?")
+def test_a_single_value_changes_the_item_of_its_name_and_no_other() -> None:
+    text = "pool: {endpoints: [{name: a, address: x, port: 1}, {name: b, address: x, port: 2}]}"
+    endpoints = configuration(text, None, ("pool.endpoints[b].port=3",)).settings.pool.endpoints
+    assert [(e.name, e.port) for e in endpoints] == [("a", 1), ("b", 3)]
 
 
-@pytest.mark.parametrize("name", ["nowhere.yaml", "/", "builtin:nowhere"])
-def test_a_file_that_can_not_be_read_is_wrong_usage_and_named(name: str) -> None:
-    with pytest.raises(UsageError, match=name):
-        configuration(None, {}, (), name)
+def test_a_single_value_reaches_an_unnamed_plugin_by_its_type() -> None:
+    found = configuration("plugins: [{type: sized}]", None, ("plugins[sized].parameters.hash-block-size=9",))
+    (plugin,) = found.settings.plugins
+    assert (plugin.type, plugin.parameters) == ("sized", {"hashBlockSize": 9})
 
 
-def test_without_any_source_the_defaults_are_loaded() -> None:
-    assert next(plugin.type for plugin in configuration(None).settings.plugins) == "queue-scorer"
+@pytest.mark.parametrize(
+    "text",
+    ["", "pool", "=1", ".=1", "[a]=1", "plugins[a][b]=1", "plugins[=1", "plugins[]=1", "pool..scrape=1", "a]=1"],
+)
+def test_what_is_no_path_and_value_is_a_usage_error(text: str) -> None:
+    with pytest.raises(UsageError, match="expected path=value, such as pool.scrape.interval=2s"):
+        configuration(sets=(text,))
 
 
-def test_with_text_only_the_text_is_loaded() -> None:
-    assert configuration("kind: EndpointPickerConfig").settings.plugins == ()
+def test_a_usage_error_does_not_repeat_the_value() -> None:
+    with pytest.raises(UsageError) as error:
+        configuration(sets=("plugins[a]].parameters.apiKey=hunter2",))
+    assert "hunter2" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param("pool.scrap.interval=1s", "unknown key 'scrap'; did you mean 'scrape'?", id="an unknown key"),
+        pytest.param("pool.scrape.interval=a: b", "this is not YAML", id="no YAML"),
+        pytest.param("pool.scrape.interval=[1", "this is not YAML", id="half a list"),
+        pytest.param("pool.scrape.interval=2s\nkind: x", "", id="more than a value"),
+        pytest.param("shutdown.delay=soon", "expected a duration", id="a wrong value"),
+        pytest.param("plugins=5", "expected a list, found 5", id="a number for a list"),
+        pytest.param("plugins[a].parameters={hashBlockSise: 1}", "", id="an unknown key in a value"),
+    ],
+)
+def test_a_wrong_single_value_is_told_by_its_path(text: str, message: str) -> None:
+    faults = problems("plugins: [{name: a, type: sized}]", None, (text,))
+    assert faults
+    assert faults[0].startswith(f"--set {text.partition('=')[0]}: ")
+    assert message in faults[0]

@@ -1,0 +1,30 @@
+"""Plugins' own metrics on the common page."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, generate_latest
+
+from app.observability.plugin_metrics import PluginMetrics
+
+
+def page_of(metrics: PluginMetrics) -> str:
+    registry = CollectorRegistry()
+    registry.register(metrics)
+    return generate_latest(registry).decode()
+
+
+def test_two_instances_have_one_metric_each_with_its_name() -> None:
+    metrics = PluginMetrics()
+    for number, name in enumerate(("a", "b"), 1):
+        Counter("picks", "Picks made.", ["zone"], registry=metrics.registry_of(name)).labels("x").inc(number)
+    page = page_of(metrics)
+    assert page.count("# TYPE picks_total counter") == 1
+    assert 'picks_total{plugin="a",zone="x"} 1.0' in page
+    assert 'picks_total{plugin="b",zone="x"} 2.0' in page
+
+
+def test_a_plugin_that_is_built_anew_begins_anew() -> None:
+    metrics = PluginMetrics()
+    Counter("picks", "Picks made.", registry=metrics.registry_of("a")).inc(7)
+    Counter("picks", "Picks made.", registry=metrics.registry_of("a"))
+    assert 'picks_total{plugin="a"} 0.0' in page_of(metrics)
