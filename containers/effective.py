@@ -18,7 +18,7 @@ def effective(configuration: Configuration, plan: Plan, *, origins: bool = False
 
     With `origins`, each value says where it came from: a place, `default`, or why it was added.
     """
-    notes = "".join(f"# {note}\n" for note in plan.notes)
+    notes = "".join(f"# {' '.join(note.split())}\n" for note in plan.notes)
     return notes + write_yaml(_Effective(configuration, plan).tree(), origins=origins)
 
 

@@ -29,11 +29,6 @@ def _seconds(number: float, unit: str) -> float:
     return number * _LONG[unit] if unit in _LONG else number / _PER_SECOND[unit]
 
 
-def duration_or_seconds(value: object) -> float:
-    """What a field of type duration holds: seconds as they are, text parsed."""
-    return value if isinstance(value, float) else parse_duration(value)
-
-
 def format_duration(seconds: float) -> str:
     """Text that `parse_duration` reads back exactly, in milliseconds where these are whole and less than a second."""
     exact = Decimal(repr(seconds))

@@ -18,7 +18,7 @@ from pydantic.alias_generators import to_camel
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
-from app.domain.durations import duration_or_seconds, format_duration
+from app.domain.durations import format_duration, parse_duration
 
 T = TypeVar("T")
 
@@ -76,9 +76,14 @@ It may be nested, optional, or in a list. Naming a plugin that is missing, disab
 the configuration, and so is a cycle.
 """
 
+
+def _seconds(value: object) -> float:
+    return value if isinstance(value, float) else parse_duration(value)  # a default is given in seconds
+
+
 Duration = Annotated[
     float,
-    BeforeValidator(duration_or_seconds),
+    BeforeValidator(_seconds),
     PlainSerializer(format_duration),
     WithJsonSchema({"type": "string", "description": "a duration such as 250ms, 1.5s or 1h30m"}),
 ]

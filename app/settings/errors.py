@@ -34,6 +34,8 @@ class Faults:
 
     def __init__(self) -> None:
         self._faults: dict[Fault, None] = {}
+        self.sources: list[str] = []
+        """The sources in the order in which their faults are told."""
 
     def error(self, origin: Origin, message: str, hint: str = "") -> None:
         """Adds an error: the configuration can't be used."""
@@ -50,7 +52,7 @@ class Faults:
     @property
     def all(self) -> tuple[Fault, ...]:
         """By place: the order of the sources, then line and column."""
-        sources = list(dict.fromkeys(fault.origin.source for fault in self._faults))
+        sources = list(dict.fromkeys([*self.sources, *(fault.origin.source for fault in self._faults)]))
 
         def place(fault: Fault) -> tuple[int, int, int]:
             return (sources.index(fault.origin.source), fault.origin.line, fault.origin.column)

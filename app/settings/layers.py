@@ -54,6 +54,7 @@ def load_layers(sources: Sources, params_model: ParamsModel, faults: Faults) -> 
     `faults`. With no file and no text the first layer is `builtin:default`.
     """
     files = sources.files or ([] if sources.text is not None else [f"{BUILTIN}default"])
+    faults.sources += [*files, "--config-text"]
     layers = [read_yaml(_content(name), name, faults) for name in files]
     if sources.text is not None:
         layers.append(read_yaml(sources.text, "--config-text", faults))
@@ -149,17 +150,37 @@ def _set_layer(text: str, faults: Faults) -> Entries:
     path, equals, value = text.partition("=")
     steps = _steps(path)
     if not equals or not steps:
-        raise UsageError(f"--set {text}: expected path=value, such as pool.scrape.interval=2s")
+        raise UsageError(f"--set {path}: expected path=value, such as pool.scrape.interval=2s")
     origin = Origin(f"--set {path}")
     return _nested(steps, _value(value, origin, faults), origin)
 
 
 def _value(text: str, origin: Origin, faults: Faults) -> Node:
     found = Faults()
-    node = read_yaml(f"value: {text}", origin.source, found).get("value")
+    read = read_yaml(f"value: {text}", origin.source, found)
     for fault in found.errors:
         faults.error(origin, fault.message, fault.hint)
-    return node if node is not None else Scalar(None, origin)
+    if read.entries.keys() - {"value"}:
+        faults.error(origin, "expected one value, found several lines with keys of their own")
+    node = read.get("value")
+    return _placed(node, origin) if node is not None else Scalar(None, origin)
+
+
+def _placed(node: Node, origin: Origin) -> Node:
+    """`node` as it stands in a single value: below the path that was set, on no line."""
+    below = node.origin.path.removeprefix("value").lstrip(".")
+    place = Origin(origin.source, path=below)
+    match node:
+        case Entries(entries):
+            placed = {
+                key: Entry(Origin(origin.source, path=e.origin.path.removeprefix("value.")), _placed(e.node, origin))
+                for key, e in entries.items()
+            }
+            return Entries(placed, place)
+        case Items(items):
+            return Items(tuple(_placed(item, origin) for item in items), place)
+        case Scalar(value):
+            return Scalar(value, place)
 
 
 def _steps(path: str) -> list[tuple[str, str | None]]:
@@ -195,10 +216,10 @@ def _at(steps: Sequence[tuple[str, str | None]], shape: Shape, value: Node, orig
 
 
 def _named(name: str, rest: Sequence[tuple[str, str | None]], shape: Shape, value: Node, origin: Origin) -> Node:
-    if not rest:
-        return value
     identity = identity_of(shape) or ("name",)
-    item = _at(rest, shape.inner or Shape("value"), value, origin)
+    item = _at(rest, shape.inner or Shape("value"), value, origin) if rest else value
+    if not isinstance(item, Entries) or identity[0] in item.entries:
+        return item
     read = read_scalar(name) if identity == ("priority",) else name
     return item.with_(identity[0], Entry(origin, Scalar(read, origin)))
 

@@ -138,6 +138,11 @@ def origin_of(node: Node, path: Sequence[str | int]) -> Origin:
     return origin if followed == len(path) else DEFAULT
 
 
+def exists(node: Node, path: Sequence[str | int]) -> bool:
+    """Whether there is something at `path` below `node`."""
+    return _follow(node, path)[1] == len(path)
+
+
 def _follow(node: Node, path: Sequence[str | int]) -> tuple[Origin, int]:
     """The last place on `path` that exists, and how many steps lead there."""
     origin = node.origin

@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
-from app.domain.durations import duration_or_seconds, format_duration
+from app.domain.durations import format_duration, parse_duration
 
 T = TypeVar("T")
 
@@ -59,7 +59,7 @@ def _tuple(value: object) -> object:
 
 Duration = Annotated[
     float,
-    BeforeValidator(duration_or_seconds),
+    BeforeValidator(parse_duration),
     PlainSerializer(format_duration),
     WithJsonSchema({"type": "string", "description": "a duration such as 250ms, 1.5s or 1h30m"}),
 ]

@@ -10,9 +10,9 @@ from pydantic import ValidationError
 
 from app.settings.errors import Faults, did_you_mean
 from app.settings.schema import API_VERSIONS, Settings
-from app.settings.tree import Entries, Node, Origin, kind_of, locate, plain, without
+from app.settings.tree import Entries, Node, Origin, exists, kind_of, locate, plain, without
 
-_SECRET = re.compile(r"secret|password|passwd|token$|api_?key|credential", re.IGNORECASE)
+_SECRET = re.compile(r"secret|password|passwd|token$|api[-_]?key|credential", re.IGNORECASE)
 _LONGEST_SHOWN = 60
 
 
@@ -21,16 +21,17 @@ def validate(tree: Entries, faults: Faults) -> tuple[Settings, Entries]:
 
     What is wrong goes to `faults` and is left out, so that everything else can be checked as well.
     """
-    mended: set[Origin] = set()
+    mended: set[tuple[Origin, str | int]] = set()
     while True:
         try:
             settings = Settings(**plain(tree))
         except ValidationError as error:
             left: Node | None = tree
             for fault in sorted(error.errors(include_url=False), key=_place, reverse=True):
-                place = locate(tree, fault["loc"][:-1])
+                place = (locate(tree, fault["loc"][:-1]), fault["loc"][-1])
                 if fault["type"] != "missing" or place not in mended:  # else it was there and wrong, and that is told
                     report(fault, tree, faults)
+                if fault["type"] != "missing":
                     mended.add(place)
                 left = without(left, fault["loc"]) if left is not None else None
             tree = left if isinstance(left, Entries) else Entries({}, tree.origin)
@@ -46,7 +47,7 @@ def _place(fault: Any) -> list[tuple[int, str]]:
 
 def report(fault: Any, tree: Node, faults: Faults, base: Sequence[str | int] = ()) -> None:
     """Adds one of pydantic's errors about what stands at `base` in `tree`."""
-    path = (*base, *(step for step in fault["loc"] if not _is_branch(step)))
+    path = (*base, *_without_branches(fault["loc"], tree, base))
     origin = locate(tree, path)
     if fault["type"] == "missing":
         faults.error(origin, f"the key {fault['loc'][-1]!r} is missing")
@@ -55,9 +56,17 @@ def report(fault: Any, tree: Node, faults: Faults, base: Sequence[str | int] = (
     faults.error(origin, f"{message}, found {_shown(fault, path)}" if message else _own_words(fault), hint)
 
 
-def _is_branch(step: str | int) -> bool:
-    """Whether pydantic put `step` into a path to say which branch of a union it tried."""
-    return isinstance(step, str) and ("[" in step or step in ("str", "int", "float", "bool", "none"))
+def _without_branches(steps: Sequence[str | int], tree: Node, base: Sequence[str | int]) -> list[str | int]:
+    """`steps` less those by which pydantic says which branch of a union it tried, and which are no keys of `tree`."""
+    path: list[str | int] = []
+    for step in steps:
+        branch = isinstance(step, str) and ("[" in step or step in _BRANCHES)
+        if not branch or exists(tree, (*base, *path, step)):
+            path.append(step)
+    return path
+
+
+_BRANCHES = ("str", "int", "float", "bool", "none")
 
 
 _KINDS: Mapping[str, str] = {

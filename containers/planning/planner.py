@@ -66,9 +66,12 @@ def _check_no_cycle(draft: Draft) -> None:
 
 
 def _check_feature_gates(draft: Draft) -> None:
+    last = {text.partition("=")[0]: index for index, text in enumerate(draft.settings.feature_gates)}
     for index, text in enumerate(draft.settings.feature_gates):
         origin = draft.configuration.origin("featureGates", index)
         gate, equals, rest = text.partition("=")
+        if last[gate] != index:  # of several mentions the last one holds
+            continue
         value = rest.strip().lower()
         if gate not in FEATURE_GATES:
             draft.faults.error(origin, f"unknown feature gate {gate!r}", did_you_mean(gate, FEATURE_GATES))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.domain.durations import duration_or_seconds, format_duration, parse_duration
+from app.domain.durations import format_duration, parse_duration
 
 
 @pytest.mark.parametrize(
@@ -60,19 +60,6 @@ def test_a_duration_is_read_as_go_reads_it(text: str, seconds: float) -> None:
 def test_what_is_no_duration_is_refused(value: object) -> None:
     with pytest.raises(ValueError, match="expected a duration such as"):
         parse_duration(value)
-
-
-@pytest.mark.parametrize(
-    ("value", "seconds"), [pytest.param(2.5, 2.5, id="seconds"), pytest.param("2m", 120.0, id="text")]
-)
-def test_a_field_holds_seconds_or_text(value: object, seconds: float) -> None:
-    assert duration_or_seconds(value) == seconds
-
-
-@pytest.mark.parametrize("value", [pytest.param(5, id="whole number"), pytest.param(None, id="nothing")])
-def test_a_field_takes_no_number_without_a_unit(value: object) -> None:
-    with pytest.raises(ValueError, match="expected a duration"):
-        duration_or_seconds(value)
 
 
 @pytest.mark.parametrize(

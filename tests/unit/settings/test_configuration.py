@@ -42,7 +42,9 @@ def test_an_error_brings_the_warnings_along() -> None:
     assert [fault.severity for fault in error.value.faults] == ["warning", "error"]
 
 
-@pytest.mark.parametrize("text", ["", "apiVersion: inference.networking.x-k8s.io/v1alpha1"], ids=["nothing", "a warning"])
+@pytest.mark.parametrize(
+    "text", ["", "apiVersion: inference.networking.x-k8s.io/v1alpha1"], ids=["nothing", "a warning"]
+)
 def test_without_an_error_nothing_is_raised(text: str) -> None:
     configuration(text).require_no_errors()
 

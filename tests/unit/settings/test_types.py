@@ -52,11 +52,11 @@ def test_anything_else_is_no_quantity(value: object) -> None:
         TypeAdapter(Quantity).validate_python(value)
 
 
-def test_a_quantity_beyond_all_floats_raises_nothing_odd() -> None:
+def test_a_quantity_may_be_larger_than_floats_go() -> None:
     assert TypeAdapter(Quantity).validate_python("9" * 400) == int("9" * 400)
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("250ms", 0.25), ("1h30m", 5400.0), ("0s", 0.0), (2.5, 2.5)])
+@pytest.mark.parametrize(("text", "seconds"), [("250ms", 0.25), ("1h30m", 5400.0), ("0s", 0.0)])
 def test_a_duration_is_seconds(text: object, seconds: float) -> None:
     assert Sample(waitFor=text).wait_for == seconds  # type: ignore[arg-type]
 
