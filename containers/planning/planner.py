@@ -70,13 +70,13 @@ def _check_feature_gates(draft: Draft) -> None:
     for index, text in enumerate(draft.settings.feature_gates):
         origin = draft.configuration.origin("featureGates", index)
         gate, equals, rest = text.partition("=")
-        if last[gate] != index:  # of several mentions the last one holds
-            continue
         value = rest.strip().lower()
         if gate not in FEATURE_GATES:
             draft.faults.error(origin, f"unknown feature gate {gate!r}", did_you_mean(gate, FEATURE_GATES))
         elif equals and value not in (*_TRUE, *_FALSE):
             draft.faults.error(origin, f"expected {gate}=true or {gate}=false, found {rest!r}")
+        elif last[gate] != index:
+            continue  # of several mentions the last one holds
         elif gate == "flowControl" and value not in _FALSE:
             draft.faults.error(origin, "this version has no flow control", "set flowControl=false")
         else:
