@@ -111,6 +111,7 @@ class Draft:
             place = self.configuration.origin("plugins", index)
             if not spec.enabled:
                 self.disabled.add(spec.key)
+                self._check_type_exists(spec.type, self.configuration.origin("plugins", index, "type"))
                 self.notes.append(f"{spec.key} is disabled")
                 continue
             if hasattr(_NAMES_TAKEN, spec.key):
@@ -121,6 +122,13 @@ class Draft:
             found = self._instance(spec.key, spec.type, spec.parameters, at, place, "", index)
             if found is not None:
                 self.plugins[spec.key] = found
+
+    def _check_type_exists(self, type_name: str, origin: Origin) -> None:
+        """A misspelt type that is switched off would leave on what was meant."""
+        try:
+            self.catalogue.find(type_name)
+        except PluginTypeError as error:
+            self.faults.error(origin, str(error), error.hint)
 
     def _instance(
         self,

@@ -568,7 +568,6 @@ def test_an_optional_section_that_is_empty_does_nothing(section: str) -> None:
         pytest.param('pool: {endpoints: [{name: "a\\nb", address: x, port: 1, labels: {"a\\x7fb": "\\u2028"}}]}', id="odd text"),
         pytest.param("plugins: [{name: 'a # b', type: queue-scorer}]", id="an odd name"),
         pytest.param('plugins: [{name: "a\\nb: c", type: queue-scorer, enabled: false}]', id="a line break in a disabled name"),
-        pytest.param("plugins: [{type: no-such, enabled: false, parameters: {a: [1, {b: null}]}}]", id="a disabled unknown type"),
         pytest.param(f"plugins: [{{type: queue-scorer}}, {{type: prefix-cache-scorer}}]\n{TWO_PROFILES}", id="two profiles"),
         pytest.param("plugins: [{type: queue-scorer}, {type: decode-filter}]", id="no profile"),
         pytest.param(PROFILE.format(type="queue-scorer", entry="enabled: false"), id="a disabled entry"),

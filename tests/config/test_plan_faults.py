@@ -55,6 +55,7 @@ ERRORS = [
     ("plugins: [{type: header-profile-handler, parameters: {defaultProfile: c}}, {type: max-score-picker}]\n" + TWO, "it needs the profile 'c'; profiles are a, b"),
     ("plugins: [{type: queue-scorer}]\nschedulingProfiles: [{name: p, plugins: [{pluginRef: queue-scorrer}]}]", "2:43: schedulingProfiles[0].plugins[0].pluginRef: no plugin is named 'queue-scorrer'; did you mean 'queue-scorer'?"),
     ("schedulingProfiles: [{name: p, plugins: [{pluginRef: queue-scorer}]}]", "no plugin is named 'queue-scorer'; add '- type: queue-scorer' to plugins"),
+    ("plugins: [{type: queue-scorr, enabled: false}]", "plugins[0].type: unknown plugin type 'queue-scorr'; did you mean 'queue-scorer'?"),
     ("schedulingProfiles: [{name: p, enabled: false}]", "every profile is disabled"),
     ("dataLayer: {sources: [{pluginRef: nobody}]}", "no plugin is named 'nobody'"),
     ("plugins: [{type: queue-scorer}]\ndataLayer: {sources: [{pluginRef: queue-scorer}]}", "a source must be a MetricsSource, and 'queue-scorer' is none"),
