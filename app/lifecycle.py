@@ -61,6 +61,10 @@ class Lifecycle:
         """What a signal does: the first call drains, a second one ends at once."""
         (self._hurry if self._told.is_set() else self._told).set()
 
+    def not_reloaded(self) -> None:
+        """What SIGHUP does, which asks many a server to read its configuration anew: it says that this is not done."""
+        log.warning("SIGHUP ignored: the configuration is read at the start only", hint="restart to apply changes")
+
     async def start(self) -> None:
         """Starts every part, in order."""
         for part in self._parts:
@@ -83,6 +87,7 @@ class Lifecycle:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.shut_down)
+        loop.add_signal_handler(signal.SIGHUP, self.not_reloaded)
 
     async def _unless_in_a_hurry(self, work: Awaitable[None]) -> None:
         task = asyncio.ensure_future(work)

@@ -67,7 +67,7 @@ def _try_to_build(checked: Checked) -> None:
                 plugin.check()
         except DiscoveryError as error:
             faults.error(origin, f"no endpoints: {error}")
-        except Exception as error:  # noqa: BLE001 - whatever a plugin's constructor raises
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a plugin's constructor raises
             faults.error(origin, f"the plugin {name!r} can't be built: {type(error).__name__}: {error}")
     if faults:
         raise ConfigurationError(faults.all)

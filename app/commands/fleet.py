@@ -10,10 +10,12 @@ from app.observability.logging import set_up_logging
 from app.simulation.engine import EngineOptions
 from app.simulation.server import ServerOptions, SimulatedServer
 
+MOST_SERVERS = 100
+
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
-    parser.add_argument("--count", type=int, default=3, help="how many servers (default: 3)")
+    parser.add_argument("--count", type=_count, default=3, help="how many servers (default: 3)")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
     parser.add_argument("--port", type=int, default=18000, help="port of the first one; 0 takes free ones")
     parser.add_argument("--name", default="sim", help="what their names begin with (default: sim)")
@@ -55,6 +57,12 @@ def run(arguments: argparse.Namespace) -> int:
         for number in range(arguments.count)
     ]
     return serve_until_stopped(_serve(servers))
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= MOST_SERVERS:
+        raise argparse.ArgumentTypeError(f"expected a number of 1 to {MOST_SERVERS}, found {text!r}")
+    return int(text)
 
 
 async def _serve(servers: list[SimulatedServer]) -> None:

@@ -86,7 +86,9 @@ def _without_waiting(
         report(PluginFault(waiting.name, "Producer", "the deadline of all producers had passed"))
 
 
-def _with(request: InferenceRequest, found: Found) -> InferenceRequest:
+def _with(request: InferenceRequest, found: Found | None) -> InferenceRequest:
+    if found is None:
+        raise TypeError("it returned None; without facts it must return an empty mapping")
     return request.with_facts(request.facts.and_(found)) if found else request
 
 

@@ -50,7 +50,7 @@ class Http(Section):
 
     enabled: bool = True
     """Whether it listens."""
-    bind: str = "0.0.0.0"  # noqa: S104 - a router is there to be reached
+    bind: Annotated[str, AfterValidator(parse_address)] = "0.0.0.0"  # noqa: S104 - a router is there to be reached
     """Address to listen on."""
     port: Port = 8080
     """Port to listen on."""
@@ -67,7 +67,7 @@ class Admin(Section):
 
     enabled: bool = True
     """Whether it listens."""
-    bind: str = "0.0.0.0"  # noqa: S104 - probes come from outside
+    bind: Annotated[str, AfterValidator(parse_address)] = "0.0.0.0"  # noqa: S104 - probes come from outside
     """Address to listen on."""
     port: Port = 9090
     """Port to listen on."""

@@ -10,7 +10,7 @@ from typing import Any
 from dependency_injector.containers import DynamicContainer
 from pydantic import ValidationError
 
-from app.extension import PluginParams
+from app.extension import AnyFactKey, PluginParams
 from app.settings.configuration import Configuration
 from app.settings.errors import Faults, did_you_mean
 from app.settings.keys import name_of
@@ -150,7 +150,24 @@ class Draft:
         if checked is None:
             return None
         params, references = checked
+        if not self._declares_facts(found, name, params, at_type):
+            return None
         return PluginPlan(name, type_name, found, text, params, references, why)
+
+    def _declares_facts(self, found: PluginType, name: str, params: PluginParams, origin: Origin) -> bool:
+        """Whether what the class says of facts can be read, and is fact keys."""
+        for what in ("needs", "wants", "produces"):
+            try:
+                keys = found.produces(name, params) if what == "produces" else getattr(found, what)(params)
+                wrong = [key for key in keys if not isinstance(key, AnyFactKey)]
+            except Exception as error:  # noqa: BLE001 - the class is a stranger's
+                self.faults.error(origin, f"{what!r} of {found.cls.__name__} raised {type(error).__name__}: {error}")
+                return False
+            if wrong:
+                message = f"{what!r} of {found.cls.__name__} must hold fact keys, found {type(wrong[0]).__name__}"
+                self.faults.error(origin, message, "such as pointsman.PREFIX_HITS, or a FactKey of your own")
+                return False
+        return True
 
     def _check_parameters(
         self, found: PluginType, text: str, index: int | None, place: Origin

@@ -33,6 +33,7 @@ def plan(configuration: Configuration, catalogue: Catalogue) -> Plan:
     _check_feature_gates(draft)
     _check_what_is_not_here(draft)
     _warn_of_unused(draft)
+    _warn_of_useless_switches(draft)
     configuration.require_no_errors()
     return Plan(draft.plugins, profiles, profile_picker, producers, sources, discovery, draft.notes)
 
@@ -102,6 +103,16 @@ def _check_what_is_not_here(draft: Draft) -> None:
         origin = draft.configuration.origin(key)
         if draft.resolve(detector.plugin_ref, origin, "the saturation detector") is not None:
             draft.faults.warn(origin, "a saturation detector does nothing: this version has no flow control")
+
+
+def _warn_of_useless_switches(draft: Draft) -> None:
+    """A disabled plugin that nothing names, beside an enabled one of its type: was that one meant?"""
+    for index, spec in enumerate(draft.settings.plugins):
+        twins = [p.name for p in draft.plugins.values() if p.type_name == spec.type and p.name != spec.key]
+        if not spec.enabled and twins and spec.key not in draft.used:
+            origin = draft.configuration.origin("plugins", index)
+            message = f"{spec.key!r} is disabled and nothing names it, while {twins[0]!r} of the same type stays on"
+            draft.faults.warn(origin, message, f"to switch that one off, write name: {twins[0]}")
 
 
 def _warn_of_unused(draft: Draft) -> None:

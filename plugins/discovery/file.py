@@ -67,6 +67,8 @@ class FileDiscovery:
     def __init__(self, params: Params) -> None:
         self._path = Path(params.path)
         self._watch = params.watch_file
+        self._told = ""
+        """The reason logged last; the same one is not logged again at every look."""
         self._log = structlog.get_logger("pointsman.file-discovery")
 
     def check(self) -> None:
@@ -89,8 +91,11 @@ class FileDiscovery:
         except _Unchanged:
             return content
         except DiscoveryError as error:
-            self._log.error("endpoint file not taken", path=str(self._path), reason=str(error))
+            if str(error) != self._told:
+                self._told = str(error)
+                self._log.error("endpoint file not taken", path=str(self._path), reason=self._told)
             return error.content if isinstance(error, _BadContentError) else content
+        self._told = ""
         sink.replace_all(endpoints)
         self._log.info("endpoints read", path=str(self._path), endpoints=len(endpoints))
         return now

@@ -75,6 +75,7 @@ ERRORS = [
     ("plugins: [{type: single-profile-handler, enabled: false}]", "'single-profile-handler' is disabled, and one profile needs no choice"),
     ("plugins: [{type: header-profile-handler, enabled: false}, {type: max-score-picker}]\n" + TWO, "'header-profile-handler' is disabled, and several profiles need a choice"),
     ("plugins: [{name: max-score-picker, type: queue-scorer}, {type: running-requests-size-scorer}]", "the name 'max-score-picker' is needed for the plugin of that type"),
+    ("transports: {http: {bind: 300.1.1.1}}", "transports.http.bind: expected an IP address or a host name"),
     ("featureGates: [unknown-gate]", "unknown feature gate 'unknown-gate'"),
     ("featureGates: [' flowControl']", "unknown feature gate ' flowControl'; did you mean 'flowControl'?"),
     ("featureGates: ['flowControl=qwerty']", "expected flowControl=true or flowControl=false, found 'qwerty'"),
@@ -98,6 +99,7 @@ WARNINGS = [
     ("plugins: [{type: decode-filter}]\nschedulingProfiles: [{name: p, plugins: [{pluginRef: decode-filter, weight: 2}]}]", "'decode-filter' is no scorer: its weight does nothing"),
     ("plugins: [{type: single-profile-handler}]\nschedulingProfiles: [{name: p, plugins: [{pluginRef: single-profile-handler}]}]", "'single-profile-handler' does nothing here: it is no filter, scorer or picker"),
     ("plugins: [{type: max-score-picker}]\n" + TWO, "several profiles and no profile picker: the header EPP-Profile chooses, 'a' by default"),
+    ("plugins: [{type: queue-scorer}, {name: q, type: queue-scorer, enabled: false}]", "'q' is disabled and nothing names it, while 'queue-scorer' of the same type stays on; to switch that one off, write name: queue-scorer"),
     ("featureGates: ['flowControl=false']", "the feature gate flowControl does nothing here"),
     ("featureGates: [haPopulateNonLeaderDatastore]", "does nothing here"),
     ("flowControl: {maxBytes: '1024'}", "flowControl does nothing: this version has no flow control"),
@@ -230,3 +232,25 @@ def test_an_engine_that_an_extractor_knows_is_fine(engine: str) -> None:
 plugins: [{{type: core-metrics-extractor, parameters: {{engineConfigs: [{own}]}}}}]
 pool: {{endpoints: [{{name: a, address: x, port: 1, engine: {engine}}}]}}
 """)
+
+
+@pytest.mark.parametrize(
+    ("body", "fault"),
+    [
+        pytest.param("    needs = ('waiting',)", "'needs' of Odd must hold fact keys, found str", id="text"),
+        pytest.param("    wants = 5", "'wants' of Odd raised TypeError", id="a number"),
+        pytest.param(
+            "    @classmethod\n    def produces(cls, name, params): raise KeyError('x')",
+            "'produces' of Odd raised KeyError",
+            id="raises",
+        ),
+        pytest.param(
+            "    def __init__(self): raise SystemExit(0)", "can't be built: SystemExit: 0", id="ends the process"
+        ),
+    ],
+)
+def test_a_class_that_is_odd_is_a_fault_and_no_traceback(tmp_path: Path, body: str, fault: str) -> None:
+    path = tmp_path / "odd.py"
+    path.write_text(f"class Odd:\n{body}\n    def score(self, request, candidates): return []\n")
+    (found,) = faults(f"plugins: [{{type: '{path}:Odd'}}]")
+    assert fault in found

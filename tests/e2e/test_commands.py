@@ -108,3 +108,20 @@ async def test_a_simulated_server_whose_port_is_taken_is_told_without_a_tracebac
         code, lines = await run("fleet", "--count", "1", "--port", port)
     assert (code, [line for line in lines if "Traceback" in line]) == (1, [])
     assert "can't start" in lines[-1]
+
+
+async def test_sighup_ends_nothing_and_says_that_nothing_was_reloaded() -> None:
+    async with pointsman(
+        "serve", "-c", "builtin:default", "-c", "builtin:dev", "--port", "0", "--admin-port", "0"
+    ) as router:
+        url = (await router.says(r"routes (http://localhost:\d+)"))[1]
+        router.process.send_signal(signal.SIGHUP)
+        await router.says("SIGHUP ignored")
+        async with aiohttp.ClientSession() as client, client.get(f"{url}/v1/models") as answer:
+            assert answer.status == 200
+
+
+@pytest.mark.parametrize("count", ["0", "-1", "x", "101"])
+async def test_a_fleet_of_no_sensible_size_is_wrong_usage(count: str) -> None:
+    code, lines = await run("fleet", f"--count={count}")
+    assert (code, "expected a number of 1 to 100" in lines[-1]) == (2, True)

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import structlog
 from pydantic import ValidationError
+from structlog.testing import capture_logs
 
 import plugins.discovery.file as module
 from app.extension import DiscoveryError, Endpoint
@@ -396,3 +398,22 @@ async def test_the_same_content_again_is_no_change(path: Path) -> None:
 def test_parameters_that_make_no_sense_are_refused(values: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         params_of(FileDiscovery.Params, values)
+
+
+class Nobody:
+    """A sink that must get nothing."""
+
+    def replace_all(self, endpoints: Sequence[Endpoint]) -> None:
+        raise AssertionError(endpoints)
+
+
+NOBODY = Nobody()
+
+
+def test_a_trouble_that_lasts_is_logged_once(tmp_path: Path) -> None:
+    plugin = FileDiscovery(FileDiscovery.Params(path=str(tmp_path / "gone.yaml"), watch_file=True))
+    with capture_logs() as logs:
+        plugin._log = structlog.get_logger()
+        for _ in range(3):
+            plugin._follow(NOBODY, b"")
+    assert [line["event"] for line in logs] == ["endpoint file not taken"]

@@ -528,3 +528,16 @@ async def test_the_next_request_has_the_new_pipeline() -> None:
     setup.router.pipeline = make_pipeline([later])
     await relay(setup)
     assert (setup.entries, later.entries) == ([], ["scheduled a", "finished a"])
+
+
+class Silent:
+    """A producer that forgets to answer."""
+
+    async def produce(self, request, pool):
+        return None
+
+
+async def test_a_producer_that_answers_none_is_told() -> None:
+    setup = Setup(producers=[Silent()])
+    assert await facts_of(setup) == []
+    assert "it returned None" in str(setup.faults[0].cause)
