@@ -89,7 +89,7 @@ def warm_all(container: ApplicationContainer, text: bytes) -> None:
     ((_, shape),) = [(key, value) for key, value in facts.items() if key.name == "prefix-shape"]
     for name in container.pool().names:
         for chain in shape.chains:
-            producer._index.touch(name, chain, 31250)  # noqa: SLF001 - there is no other way to warm an endpoint
+            producer._memory._index.touch(name, chain, 31250)  # noqa: SLF001 - there is no other way to warm an endpoint
 
 
 def refresh(container: ApplicationContainer) -> None:

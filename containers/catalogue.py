@@ -32,6 +32,7 @@ from app.extension import (
     OnFirstByte,
     OnRefused,
     OnScheduled,
+    Parser,
     Picker,
     PluginName,
     PluginParams,
@@ -47,8 +48,8 @@ from app.settings.errors import did_you_mean
 ENTRY_POINT_GROUP = "pointsman.plugins"
 
 EXTENSION_POINTS: Sequence[type] = (
-    ProfilePicker, Filter, Scorer, Picker, Producer, OnScheduled, OnFirstByte, OnFinished, OnRefused, Discovery,
-    MetricsSource, Extractor, Lifecycle,
+    ProfilePicker, Filter, Scorer, Picker, Producer, OnScheduled, OnFirstByte, OnFinished, OnRefused, Parser,
+    Discovery, MetricsSource, Extractor, Lifecycle,
 )  # fmt: skip
 
 SERVICES: Sequence[Any] = (Clock, Random, HttpClient, MetricsRegistry, InFlight, Pool, PluginName)

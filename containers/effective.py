@@ -31,6 +31,7 @@ class _Effective:
     def tree(self) -> Entries:
         data = self._settings.model_dump(by_alias=True, exclude_none=True, mode="json")
         data["plugins"] = data["schedulingProfiles"] = None
+        data["requestHandler"]["parsers"] = [{"pluginRef": name} for name in self._plan.parsers]
         written = self._node(data, ())
         assert isinstance(written, Entries)  # noqa: S101 - of a mapping comes a mapping
         plugins = written.with_("plugins", Entry(DEFAULT, self._plugins()))

@@ -18,6 +18,7 @@ from app.extension import (
     PluginParams,
 )
 from app.fleet.monitor import Binding
+from app.parsing.parsers import Parsers
 from app.routing.pipeline import Pipeline
 from app.scheduling.profile import Named, Profile
 from app.scheduling.scheduler import Scheduler
@@ -38,6 +39,7 @@ class GenerationContainer(containers.DeclarativeContainer):
     profile_picker = providers.Factory(Named)
     """Its arguments are set by `build_generation`."""
     producers = providers.List()
+    parsers = providers.List()
     everything = providers.List()
     """Every plugin under its name; what it observes is seen by what it has, be it overridden."""
     machine_observers = providers.Object(())
@@ -64,6 +66,7 @@ def build_generation(
     container.profiles.add_kwargs({profile.name: _profile(profile, by_name) for profile in plan.profiles})
     container.profile_picker.add_kwargs(name=plan.profile_picker, plugin=by_name[plan.profile_picker])
     container.producers.add_args(*(_named(name, by_name) for name in plan.producers))
+    container.parsers.add_args(*(_named(name, by_name) for name in plan.parsers))
     container.everything.add_args(*(_named(name, by_name) for name in plan.plugins))
     container.machine_observers.override(providers.Object(tuple(observers)))
     for source in plan.sources:
@@ -82,6 +85,7 @@ def pipeline_of(container: GenerationContainer) -> Pipeline:
         return tuple(one for one in named if isinstance(one.plugin, point))
 
     return Pipeline(
+        parsers=Parsers([(named.name, named.plugin) for named in container.parsers()]),
         scheduler=container.scheduler(),
         producers=tuple(container.producers()),
         on_scheduled=of(OnScheduled),

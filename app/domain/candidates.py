@@ -56,9 +56,9 @@ class Snapshot:
         self.roster = roster
         self.waiting = _frozen(waiting)
         self.running = _frozen(running)
-        self.known: Mask = ~np.isnan(waiting + running)
+        self.known: Mask = ~np.isnan(waiting)
         self.known.flags.writeable = False
-        self.all_known = bool(self.known.all())
+        self.all_known = bool(self.known.all()) and not np.isnan(running).any()
         self.kv_cache_usage = _frozen(_fill_with_mean(kv_cache_usage))
         self.read_at = _frozen(read_at)
         self.metrics = metrics
@@ -69,7 +69,8 @@ class Candidates(Sequence[Endpoint]):
 
     Columns are read-only float64 arrays, one number per candidate, unless said otherwise. An endpoint whose
     metrics are missing, stale or not understood is *unknown*: its `waiting` and `running` are the requests that we
-    have in flight to it, its `kv_cache_usage` the mean of those that are known.
+    have in flight to it, its `kv_cache_usage` the mean of those that are known. So is each for an engine that does
+    not report it.
     """
 
     __slots__ = ("_cache", "_facts", "_in_flight", "_now", "_rows", "_snapshot")
@@ -200,7 +201,8 @@ class Candidates(Sequence[Endpoint]):
             return self._take(column)
         cached = self._cache.get(name)
         if cached is None:
-            cached = self._cache[name] = _frozen(np.where(self.known, self._take(column), self.in_flight))
+            taken = self._take(column)
+            cached = self._cache[name] = _frozen(np.where(np.isnan(taken), self.in_flight, taken))
         return cached
 
     def _gather(self, key: EndpointFactKey) -> Column:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
 
 from app.domain.facts import NO_FACTS, Facts
 
@@ -12,6 +13,26 @@ BYTES_PER_TOKEN = 4
 """No tokenizer is used: a token is taken to be four bytes of UTF-8."""
 
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class RawRequest:
+    """A request as it came, before anything of its body is understood."""
+
+    id: str
+    path: str
+    """Without the query."""
+    body: bytes
+    """Decompressed."""
+    method: str = "POST"
+    headers: Mapping[str, str] = field(default_factory=lambda: NO_HEADERS)
+    """Lower-case names; of a repeated header the values joined by a comma."""
+    size: int = 0
+    """Bytes of the body as it came."""
+
+    def parsed(self, **fields: Any) -> InferenceRequest:
+        """The request with what a parser found: `fields` of `InferenceRequest` besides these."""
+        return InferenceRequest(self.id, self.path, self.method, headers=self.headers, size=self.size, **fields)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,9 @@ from app.domain.errors import BadRequestError, RoutingError, SaturatedError
 from app.domain.facts import AnyFactKey, EndpointFactKey, FactKey, Facts
 from app.domain.metrics import EndpointMetrics
 from app.domain.outcome import Ending, Outcome
-from app.domain.request import BYTES_PER_TOKEN, InferenceRequest
+from app.domain.request import BYTES_PER_TOKEN, InferenceRequest, RawRequest
 from app.extension.facts import (
+    ACTIVE_ADAPTERS,
     IN_FLIGHT_REQUESTS,
     IN_FLIGHT_TOKENS,
     KV_CACHE_USAGE,
@@ -21,6 +22,7 @@ from app.extension.facts import (
     RUNNING,
     UNCACHED_TOKENS,
     WAITING,
+    WAITING_ADAPTERS,
     PrefixShape,
 )
 from app.extension.fleet import (
@@ -33,6 +35,7 @@ from app.extension.fleet import (
 )
 from app.extension.marker import plugin
 from app.extension.params import Duration, PluginParams, PluginRef
+from app.extension.parsing import Parser
 from app.extension.requests import Lifecycle, OnFinished, OnFirstByte, OnRefused, OnScheduled, Producer
 from app.extension.scheduling import Filter, Keep, Picker, ProfilePicker, Scorer, Scores
 from app.extension.services import (
@@ -47,6 +50,7 @@ from app.extension.services import (
 )
 
 __all__ = [
+    "ACTIVE_ADAPTERS",
     "BYTES_PER_TOKEN",
     "ENGINE_LABEL",
     "IN_FLIGHT_REQUESTS",
@@ -58,6 +62,7 @@ __all__ = [
     "RUNNING",
     "UNCACHED_TOKENS",
     "WAITING",
+    "WAITING_ADAPTERS",
     "AnyFactKey",
     "BadRequestError",
     "Candidates",
@@ -91,6 +96,7 @@ __all__ = [
     "OnRefused",
     "OnScheduled",
     "Outcome",
+    "Parser",
     "Picker",
     "PluginFault",
     "PluginName",
@@ -102,6 +108,7 @@ __all__ = [
     "ProfilePicker",
     "ProfileResult",
     "Random",
+    "RawRequest",
     "RoutingError",
     "SaturatedError",
     "Scored",

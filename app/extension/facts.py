@@ -47,3 +47,9 @@ RUNNING = EndpointFactKey("RunningRequestsSize", _EXTRACTOR)
 
 KV_CACHE_USAGE = EndpointFactKey("KVCacheUsagePercent", _EXTRACTOR)
 """Stands for `candidates.kv_cache_usage`."""
+
+ACTIVE_ADAPTERS = EndpointFactKey("ActiveModels", _EXTRACTOR)
+"""Stands for the `running_adapters` of `candidates.metrics`: a plugin that reads them needs this fact."""
+
+WAITING_ADAPTERS = EndpointFactKey("WaitingModels", _EXTRACTOR)
+"""Stands for the `waiting_adapters` of `candidates.metrics`."""

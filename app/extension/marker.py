@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
 Stability = Literal["alpha", "beta", "stable"]
@@ -25,6 +25,8 @@ class PluginMark:
     aliases: tuple[str, ...] = ()
     stability: Stability = "beta"
     category: Category = ""
+    deprecated: Mapping[str, str] = field(default_factory=dict)
+    """Names of it that are on their way out, and the type to use instead of each."""
 
 
 def plugin(
@@ -33,6 +35,7 @@ def plugin(
     aliases: tuple[str, ...] = (),
     stability: Stability = "beta",
     category: Category = "",
+    deprecated: Mapping[str, str] | None = None,
 ) -> Callable[[C], C]:
     """Marks a class as the plugin `type`, the name that a configuration uses.
 
@@ -40,7 +43,7 @@ def plugin(
     """
 
     def mark(cls: C) -> C:
-        setattr(cls, MARK, PluginMark(type, aliases, stability, category))
+        setattr(cls, MARK, PluginMark(type, aliases, stability, category, deprecated or {}))
         return cls
 
     return mark

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from app.extension.requests import OnFinished, OnFirstByte, OnRefused, OnScheduled, Producer
+from app.parsing.parsers import Parsers
 from app.scheduling.profile import Named
 from app.scheduling.scheduler import Scheduler
 
@@ -15,6 +16,7 @@ class Pipeline:
     """What the router runs. A request keeps the pipeline it began with."""
 
     scheduler: Scheduler
+    parsers: Parsers = field(default_factory=lambda: Parsers(()))
     producers: Sequence[Named[Producer]] = ()
     """In dependency order."""
     on_scheduled: Sequence[Named[OnScheduled]] = ()

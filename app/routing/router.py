@@ -27,7 +27,7 @@ from app.domain.errors import (
     UpstreamError,
 )
 from app.domain.outcome import Ending, Outcome
-from app.domain.request import InferenceRequest
+from app.domain.request import InferenceRequest, RawRequest
 from app.extension.services import Clock
 from app.fleet.pool import EndpointPool
 from app.routing.gathering import gather
@@ -58,6 +58,10 @@ class Router:
         self.report = report
         self.retries = retries
         self.producer_deadline = producer_deadline
+
+    def parse(self, raw: RawRequest) -> InferenceRequest:
+        """The request that `raw` is. Raises `BadRequestError` or `PluginError`."""
+        return self.pipeline.parsers.parse(raw)
 
     def route(self, request: InferenceRequest) -> Route:
         """The request's life, to be entered with `async with`.

@@ -59,6 +59,12 @@ class Faults:
 
         return tuple(sorted(self._faults, key=place))
 
+    def rank(self, origin: Origin) -> int:
+        """How strong the source of `origin` is: files in order, then text, the environment, single values."""
+        if origin.source in self.sources:
+            return self.sources.index(origin.source)
+        return len(self.sources) + origin.source.startswith("--set")
+
     @property
     def errors(self) -> tuple[Fault, ...]:
         """The errors by place."""

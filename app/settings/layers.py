@@ -10,6 +10,8 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
+from app.settings.dialects.forms import DOCUMENT
+from app.settings.dialects.translation import to_current, written_out
 from app.settings.errors import Faults, UsageError
 from app.settings.keys import name_of, normalise
 from app.settings.merging import merge
@@ -68,7 +70,10 @@ def load_layers(sources: Sources, params_model: ParamsModel, faults: Faults) -> 
 
 
 def _lay(merged: Node, layer: Entries, params_model: ParamsModel, faults: Faults) -> Node:
-    normal = normalise(layer, ROOT, faults, _where_else)
+    document = normalise(written_out(layer, faults), DOCUMENT, faults, _where_else)
+    assert isinstance(document, Entries)  # noqa: S101 - of a mapping comes a mapping
+    current = to_current(document, _types_by_name(merged), faults)
+    normal = normalise(current, ROOT, faults, _where_else)  # finds the twins that the translation brought together
     return merge(merged, _with_normal_parameters(normal, merged, params_model, faults), ROOT, faults)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
 from app.settings.types import Duration, Many, Quantity, Section
+
+Role = Literal["filter", "scorer", "picker"]
 
 
 class PluginSpec(Section):
@@ -38,6 +40,8 @@ class ProfileEntry(Section):
     """Name of a plugin."""
     weight: float | None = Field(default=None, ge=0)
     """What a scorer's score is multiplied by; 1 by default. Only scorers have one."""
+    as_: Many[Role] = Field(default=(), alias="as")
+    """What it is here: `filter`, `scorer`, `picker`; by default everything that it can be."""
     enabled: bool = True
     """Whether the plugin takes part in this profile."""
 
@@ -84,6 +88,12 @@ class DataLayer(Section):
     """Sources of metrics, read in this order."""
     discovery: PluginReference | None = None
     """Where endpoints come from, instead of `pool.endpoints`."""
+    peer_discovery: PluginReference | None = None
+    """Other replicas of the Go pickers; does nothing here."""
+    cross_replica_syncer_plugin_ref: str | None = None
+    """How replicas of the Go pickers share state; does nothing here."""
+    cross_replica_sync_interval: Duration | None = Field(default=None, ge=0)
+    """How often they do; does nothing here."""
 
 
 class PriorityBand(Section):
@@ -123,4 +133,5 @@ class RequestHandler(Section):
     """How requests are parsed."""
 
     parsers: Many[PluginReference] = ()
-    """Parsers by name. This version parses the OpenAI API itself and has no parser to name."""
+    """Parsers by name or type, each for its paths; by default those of the OpenAI and Anthropic APIs and of vLLM's own,
+    and one for all other paths."""

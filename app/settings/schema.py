@@ -7,8 +7,6 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from app.settings.picker_config import (
     DataLayer,
     FlowControl,
-    OptionalReference,
-    PluginReference,
     PluginSpec,
     ProfileSpec,
     RequestHandler,
@@ -41,12 +39,8 @@ class Settings(BaseSettings):
     """Where endpoints and their metrics come from."""
     flow_control: FlowControl | None = None
     """Queueing of requests; without effect in this version."""
-    request_handler: RequestHandler | None = None
+    request_handler: RequestHandler = RequestHandler()
     """How requests are parsed."""
-    saturation_detector: OptionalReference | None = None
-    """Deprecated: now `flowControl.saturationDetector`."""
-    parser: PluginReference | None = None
-    """Deprecated: now `requestHandler.parsers`."""
     transports: Transports = Transports()
     """How requests come in."""
     pool: PoolSettings = PoolSettings()

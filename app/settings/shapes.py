@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from pydantic import BaseModel
+from pydantic import AliasChoices, BaseModel
+from pydantic.fields import FieldInfo
 
 Kind = Literal["model", "list", "map", "value"]
 
@@ -52,16 +53,21 @@ def shape_of(annotation: Any) -> Shape:
 
 @cache
 def keys_of(model: type[BaseModel]) -> Mapping[str, str]:
-    """The keys of a model as YAML spells them, by their folded form."""
-    return {fold(alias): alias for alias in _aliases(model)}
+    """The keys of a model as YAML spells them, by their folded form; another name of a field leads to its first."""
+    return {fold(name): names[0] for names, _ in _fields(model) for name in names}
 
 
 @cache
 def shape_at(model: type[BaseModel], key: str) -> Shape:
     """The shape below a key of `model`, which is spelt as in YAML."""
-    (field,) = [f for name, f in model.model_fields.items() if (f.alias or name) == key]
-    annotation: Any = field.annotation
+    annotation: Any = field_at(model, key).annotation
     return shape_of(annotation)
+
+
+def field_at(model: type[BaseModel], key: str) -> FieldInfo:
+    """The field of `model` that YAML spells `key`."""
+    (field,) = [field for names, field in _fields(model) if names[0] == key]
+    return field
 
 
 def identity_of(shape: Shape) -> tuple[str, ...]:
@@ -73,5 +79,13 @@ def identity_of(shape: Shape) -> tuple[str, ...]:
     return identity
 
 
-def _aliases(model: type[BaseModel]) -> list[str]:
-    return [field.alias or name for name, field in model.model_fields.items()]
+@cache
+def _fields(model: type[BaseModel]) -> list[tuple[tuple[str, ...], FieldInfo]]:
+    """Each field with its names in YAML, the first of which is the schema's spelling."""
+    return [(_names(name, field), field) for name, field in model.model_fields.items()]
+
+
+def _names(name: str, field: FieldInfo) -> tuple[str, ...]:
+    if isinstance(field.validation_alias, AliasChoices):
+        return tuple(str(choice) for choice in field.validation_alias.choices)
+    return (field.alias or name,)

@@ -157,6 +157,33 @@ def _follow(node: Node, path: Sequence[str | int]) -> tuple[Origin, int]:
     return origin, len(path)
 
 
+def node_at(node: Node, path: Sequence[str | int]) -> Node | None:
+    """What is at `path` below `node`."""
+    for step in path:
+        if isinstance(node, Entries) and isinstance(step, str) and step in node.entries:
+            node = node.entries[step].node
+        elif isinstance(node, Items) and isinstance(step, int) and step < len(node.items):
+            node = node.items[step]
+        else:
+            return None
+    return node
+
+
+def find_text(node: Node | None, text: str) -> tuple[str | int, ...]:
+    """The path of the first scalar below `node` that is `text`; empty when there is none."""
+    below: Sequence[tuple[str | int, Node]] = ()
+    if isinstance(node, Entries):
+        below = [(key, entry.node) for key, entry in node.entries.items()]
+    elif isinstance(node, Items):
+        below = list(enumerate(node.items))
+    for step, child in below:
+        if isinstance(child, Scalar) and child.value == text:
+            return (step,)
+        if found := find_text(child, text):
+            return (step, *found)
+    return ()
+
+
 def without(node: Node, path: Sequence[str | int]) -> Node | None:
     """`node` less the deepest part of `path` that exists; None when that is `node` itself."""
     if not path:

@@ -15,8 +15,8 @@ from aiohttp import web
 from xxhash import xxh3_64_intdigest
 
 from app.domain.errors import BadRequestError
-from app.domain.request import InferenceRequest
-from app.parsing.openai import parse_request
+from app.domain.request import InferenceRequest, RawRequest
+from app.parsing.openai import parse_openai
 from app.simulation.engine import Engine, EngineOptions, EngineSequence
 from app.simulation.exposition import EngineMetrics
 from app.simulation.text import natural_length, word
@@ -100,7 +100,7 @@ class SimulatedServer:
     async def _complete(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
         try:
-            parsed = parse_request(request_id="", method="POST", path=request.path, headers={}, body=body)
+            parsed = parse_openai(RawRequest("", request.path, body))
         except BadRequestError as error:
             return _error(400, str(error))
         served = (self.options.model, *self.options.adapters)

@@ -16,7 +16,7 @@ from app.settings.errors import Faults, did_you_mean
 from app.settings.keys import name_of
 from app.settings.picker_config import PluginSpec
 from app.settings.schema import Settings
-from app.settings.tree import Entries, Items, Origin
+from app.settings.tree import Entries, Items, Origin, find_text, node_at
 from app.settings.validation import report
 from containers.catalogue import Catalogue, PluginType, PluginTypeError
 from containers.planning.plan import PluginPlan, Reference
@@ -98,6 +98,10 @@ class Draft:
             self.faults.error(origin, f"no plugin is named {name!r}", listed or did_you_mean(name, self.written_names))
         return None
 
+    def knows(self, type_name: str) -> bool:
+        """Whether there is such a plugin type."""
+        return type_name in self.catalogue.names
+
     @property
     def written_names(self) -> list[str]:
         """Names of all plugins that the configuration lists, those with faults included."""
@@ -145,6 +149,9 @@ class Draft:
         except PluginTypeError as error:
             self.faults.error(at_type, str(error), error.hint)
             return None
+        if index is not None and type_name in found.mark.deprecated:
+            hint = f"use {found.mark.deprecated[type_name]}"
+            self.faults.warn(at_type, f"the plugin type {type_name!r} is deprecated", hint)
         text = json.dumps({} if parameters is None else parameters)
         checked = self._check_parameters(found, text, index, place)
         if checked is None:
@@ -191,6 +198,15 @@ class Draft:
         base = () if index is None else ("plugins", index, "parameters")
         tree = self.configuration.tree if index is not None else Entries({}, place)
         report(fault, tree, self.faults, base)
+
+    def origin_of_reference(self, plugin: str, named: str) -> Origin:
+        """The place in a plugin's parameters that names another plugin."""
+        for index, spec in enumerate(self.settings.plugins):
+            if spec.key == plugin:
+                path = ("plugins", index, "parameters")
+                below = find_text(node_at(self.configuration.tree, path), named)
+                return self.configuration.origin(*path, *below)
+        return Origin("added")
 
     def origin_of_plugin(self, name: str, *below: str) -> Origin:
         """The place of a configured plugin, or of what is `below` it."""

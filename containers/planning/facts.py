@@ -18,8 +18,9 @@ def supply_facts(draft: Draft) -> None:
     while missing := [plugin for plugin in draft.plugins.values() if plugin.name not in checked]:
         for plugin in missing:
             checked.add(plugin.name)
-            for key in plugin.type.needs(plugin.params):
-                _supply(draft, plugin, key)
+            needs = plugin.type.needs(plugin.params)
+            for producer in dict.fromkeys(key.producer for key in needs):
+                _supply(draft, plugin, producer, [key for key in needs if key.producer == producer])
 
 
 def order_producers(draft: Draft) -> Sequence[str]:
@@ -39,24 +40,28 @@ def order_producers(draft: Draft) -> Sequence[str]:
         return tuple(producers)
 
 
-def _supply(draft: Draft, plugin: PluginPlan, key: AnyFactKey) -> None:
+def _supply(draft: Draft, plugin: PluginPlan, producer: str, keys: Sequence[AnyFactKey]) -> None:
+    """Sees that `keys`, all of one producer, are produced."""
     makers = _makers(draft)
-    if key in makers:
-        draft.used.add(makers[key])
+    draft.used.update(makers[key] for key in keys if key in makers)
+    missing = [key for key in keys if key not in makers]
+    if not missing:
         return
     origin = draft.origin_of_plugin(plugin.name)
-    message = f"{plugin.name!r} needs the fact {key.name!r} of the producer {key.producer!r}, and nothing produces it"
+    names, several = " and ".join(repr(key.name) for key in missing), len(missing) > 1
+    facts, them = ("facts", "them") if several else ("fact", "it")
+    message = f"{plugin.name!r} needs the {facts} {names} of the producer {producer!r}, and nothing produces {them}"
     try:
-        default = draft.catalogue.find(key.producer)
+        default = draft.catalogue.find(producer)
     except PluginTypeError:
-        names = [other.producer for other in makers if other.name == key.name]
-        draft.faults.error(origin, message, did_you_mean(key.producer, names) if names else "")
+        others = [other.producer for other in makers if other.name == missing[0].name]
+        draft.faults.error(origin, message, did_you_mean(producer, others) if others else "")
         return
-    if not default.serves(Producer) or key.producer in draft.plugins:
-        draft.faults.error(origin, message, f"is a plugin of the type {key.producer!r} missing or disabled?")
+    if not default.serves(Producer) or producer in draft.plugins:
+        draft.faults.error(origin, message, f"is a plugin of the type {producer!r} missing or disabled?")
         return
-    added = draft.add(key.producer, f"{plugin.name} needs {key.name}")
-    if added is None or key not in added.type.produces(added.name, added.params):
+    added = draft.add(producer, f"{plugin.name} needs {missing[0].name}")
+    if added is None or not set(missing) <= set(added.type.produces(added.name, added.params)):
         draft.faults.error(origin, message, "its default producer is disabled" if added is None else "")
 
 

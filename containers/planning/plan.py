@@ -64,6 +64,8 @@ class Plan:
     producers: Sequence[str]
     """In the order they run."""
     sources: Sequence[SourcePlan]
+    parsers: Sequence[str]
+    """In the order they are asked."""
     discovery: str | None
     notes: Sequence[str] = ()
     """What was added or left out on the configuration's behalf."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 from app.extension import Discovery, Filter, OnFinished, OnFirstByte, OnRefused, OnScheduled, Picker, Producer, Scorer
 from app.settings.configuration import Configuration
 from app.settings.errors import did_you_mean
+from app.settings.tree import exists
 from containers.catalogue import Catalogue
 from containers.planning.consistency import check_consistency
 from containers.planning.draft import Draft
 from containers.planning.facts import order_producers, supply_facts
 from containers.planning.fleet import check_engines, plan_discovery, plan_sources
+from containers.planning.parsers import plan_parsers
 from containers.planning.plan import Plan
 from containers.planning.profiles import plan_profile_picker, plan_profiles
 
@@ -24,6 +26,7 @@ def plan(configuration: Configuration, catalogue: Catalogue) -> Plan:
     profiles = plan_profiles(draft)
     profile_picker = plan_profile_picker(draft, profiles)
     sources = plan_sources(draft)
+    parsers = plan_parsers(draft)
     discovery = plan_discovery(draft)
     supply_facts(draft)
     producers = order_producers(draft)
@@ -35,13 +38,13 @@ def plan(configuration: Configuration, catalogue: Catalogue) -> Plan:
     _warn_of_unused(draft)
     _warn_of_useless_switches(draft)
     configuration.require_no_errors()
-    return Plan(draft.plugins, profiles, profile_picker, producers, sources, discovery, draft.notes)
+    return Plan(draft.plugins, profiles, profile_picker, producers, sources, parsers, discovery, draft.notes)
 
 
 def _check_references(draft: Draft) -> None:
     for plugin in draft.plugins.values():
         for reference in plugin.references:
-            origin = draft.origin_of_plugin(plugin.name, "parameters")
+            origin = draft.origin_of_reference(plugin.name, reference.name)
             draft.resolve(reference.name, origin, "the parameter", reference.point)
     _check_no_cycle(draft)
 
@@ -86,21 +89,16 @@ def _check_feature_gates(draft: Draft) -> None:
 
 def _check_what_is_not_here(draft: Draft) -> None:
     settings = draft.settings
+    for key in ("peerDiscovery", "crossReplicaSyncerPluginRef", "crossReplicaSyncInterval"):
+        if exists(draft.configuration.tree, ("dataLayer", key)):
+            origin = draft.configuration.origin("dataLayer", key)
+            draft.faults.warn(origin, f"{key} does nothing: replicas do not share state in this version")
     if settings.flow_control is not None:
         origin = draft.configuration.origin("flowControl")
         draft.faults.warn(origin, "flowControl does nothing: this version has no flow control")
-    handler = settings.request_handler.parsers if settings.request_handler else ()
-    for reference, key in ((settings.parser, "parser"), *((parser, "requestHandler") for parser in handler)):
-        if reference is not None:
-            draft.faults.error(
-                draft.configuration.origin(key),
-                f"{reference.plugin_ref!r} is no parser: this version has no parser plugins",
-                f"leave {key} out; the OpenAI API is parsed without",
-            )
-    detector = settings.saturation_detector or (settings.flow_control and settings.flow_control.saturation_detector)
+    detector = settings.flow_control and settings.flow_control.saturation_detector
     if detector and detector.plugin_ref:
-        key = "saturationDetector" if settings.saturation_detector else "flowControl"
-        origin = draft.configuration.origin(key)
+        origin = draft.configuration.origin("flowControl", "saturationDetector", "pluginRef")
         if draft.resolve(detector.plugin_ref, origin, "the saturation detector") is not None:
             draft.faults.warn(origin, "a saturation detector does nothing: this version has no flow control")
 

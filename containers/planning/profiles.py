@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import get_args
 
 from app.extension import Filter, Picker, ProfilePicker, Scorer
-from app.settings.picker_config import ProfileEntry, ProfileSpec
+from app.settings.picker_config import ProfileEntry, ProfileSpec, Role
 from app.settings.tree import Origin
 from containers.planning.draft import Draft
 from containers.planning.plan import PluginPlan, ProfilePlan
@@ -23,15 +24,18 @@ class _Parts:
     origin: Origin
     filters: list[str] = field(default_factory=list)
     scorers: list[tuple[str, float]] = field(default_factory=list)
-    pickers: list[str] = field(default_factory=list)
+    pickers: list[tuple[str, Origin]] = field(default_factory=list)
+    """With the place that names each."""
 
-    def add(self, plugin: PluginPlan, weight: float) -> None:
-        if plugin.type.serves(Filter):
+    def add(self, plugin: PluginPlan, weight: float, origin: Origin, roles: Collection[Role] = ()) -> None:
+        """Puts the plugin wherever it can serve, or only where `roles` say."""
+        roles = roles or get_args(Role)
+        if plugin.type.serves(Filter) and "filter" in roles:
             self.filters.append(plugin.name)
-        if plugin.type.serves(Scorer):
+        if plugin.type.serves(Scorer) and "scorer" in roles:
             self.scorers.append((plugin.name, weight))
-        if plugin.type.serves(Picker):
-            self.pickers.append(plugin.name)
+        if plugin.type.serves(Picker) and "picker" in roles:
+            self.pickers.append((plugin.name, origin))
 
 
 def plan_profiles(draft: Draft) -> Sequence[ProfilePlan]:
@@ -45,7 +49,11 @@ def plan_profiles(draft: Draft) -> Sequence[ProfilePlan]:
             draft.faults.error(origin, "every profile is disabled", "at least one must be enabled")
         profiles = [_everything(draft)]
     _give_pickers(draft, profiles)
-    return [ProfilePlan(p.name, p.filters, p.scorers, p.pickers[0] if p.pickers else DEFAULT_PICKER) for p in profiles]
+    return [ProfilePlan(p.name, p.filters, p.scorers, _picker_of(p)) for p in profiles]
+
+
+def _picker_of(parts: _Parts) -> str:
+    return parts.pickers[0][0] if parts.pickers else DEFAULT_PICKER
 
 
 def plan_profile_picker(draft: Draft, profiles: Sequence[ProfilePlan]) -> str:
@@ -70,6 +78,16 @@ def plan_profile_picker(draft: Draft, profiles: Sequence[ProfilePlan]) -> str:
     )
     draft.require(BY_HEADER, "several profiles need a choice", {"defaultProfile": profiles[0].name})
     return BY_HEADER
+
+
+def _keep_strongest_picker(draft: Draft, parts: _Parts) -> None:
+    """A layer that names a picker replaces the one of a weaker layer."""
+    ranks = [draft.faults.rank(origin) for _, origin in parts.pickers]
+    kept = [picker for picker, rank in zip(parts.pickers, ranks, strict=True) if rank == max(ranks)]
+    for name, _ in parts.pickers:
+        if len(kept) == 1 and name != kept[0][0]:
+            draft.notes.append(f"the profile {parts.name} picks with {kept[0][0]} instead of {name}")
+    parts.pickers = kept
 
 
 def _check_fits(draft: Draft, plugin: PluginPlan, profiles: Sequence[ProfilePlan]) -> None:
@@ -105,27 +123,45 @@ def _add_entry(draft: Draft, parts: _Parts, entry: ProfileEntry, path: tuple[str
     plugin = draft.resolve(entry.plugin_ref, origin, "a profile's entry")
     if plugin is None:
         return
-    if not plugin.type.serves(Filter, Scorer, Picker):
+    if entry.as_:
+        _check_roles(draft, plugin, entry, path)
+    elif not plugin.type.serves(Filter, Scorer, Picker):
         draft.faults.warn(origin, f"{entry.plugin_ref!r} does nothing here: it is no filter, scorer or picker")
     elif entry.weight is not None and not plugin.type.serves(Scorer):
         at_weight = draft.configuration.origin(*path, "weight")
         draft.faults.warn(at_weight, f"{entry.plugin_ref!r} is no scorer: its weight does nothing")
-    parts.add(plugin, 1.0 if entry.weight is None else entry.weight)
+    parts.add(plugin, 1.0 if entry.weight is None else entry.weight, origin, entry.as_)
+
+
+def _check_roles(draft: Draft, plugin: PluginPlan, entry: ProfileEntry, path: tuple[str | int, ...]) -> None:
+    """In a section of its kind, a plugin must be of that kind."""
+    can_be = [role for role, point in _POINTS.items() if plugin.type.serves(point)]
+    for role in entry.as_:
+        if role not in can_be:
+            origin = draft.configuration.origin(*path, "pluginRef")
+            hint = f"it is a {' and a '.join(can_be)}" if can_be else "list it under plugins only"
+            draft.faults.error(origin, f"{entry.plugin_ref!r} is no {role}", hint)
+    if entry.weight is not None and "scorer" not in entry.as_:
+        draft.faults.error(draft.configuration.origin(*path, "weight"), "only a scorer has a weight")
+
+
+_POINTS: Mapping[str, type] = {"filter": Filter, "scorer": Scorer, "picker": Picker}
 
 
 def _everything(draft: Draft) -> _Parts:
     """The profile of a configuration without profiles: all that can take part, in the order listed."""
     parts = _Parts(DEFAULT_PROFILE, draft.configuration.origin("plugins"))
     for plugin in draft.serving(Filter, Scorer, Picker):
-        parts.add(plugin, 1.0)
+        parts.add(plugin, 1.0, draft.origin_of_plugin(plugin.name))
         draft.used.add(plugin.name)
     return parts
 
 
 def _give_pickers(draft: Draft, profiles: Sequence[_Parts]) -> None:
     for parts in profiles:
+        _keep_strongest_picker(draft, parts)
         if len(parts.pickers) > 1:
-            names = " and ".join(map(repr, parts.pickers))
+            names = " and ".join(repr(name) for name, _ in parts.pickers)
             draft.faults.error(parts.origin, f"the profile {parts.name!r} has several pickers: {names}", "keep one")
     without = [parts for parts in profiles if not parts.pickers]
     if not without:
@@ -137,5 +173,5 @@ def _give_pickers(draft: Draft, profiles: Sequence[_Parts]) -> None:
         picker = draft.require(DEFAULT_PICKER, f"there is no other picker for {names}")
     for parts in without:
         if picker is not None:
-            parts.pickers.append(picker.name)
+            parts.pickers.append((picker.name, parts.origin))
             draft.used.add(picker.name)

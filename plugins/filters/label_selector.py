@@ -41,7 +41,11 @@ _OPERATORS: Mapping[str, Callable[[str | None, tuple[str, ...]], bool]] = {
 }
 
 
-@plugin("label-selector-filter", aliases=("by-label-selector",))
+@plugin(
+    "label-selector-filter",
+    aliases=("by-label-selector",),
+    deprecated={"by-label-selector": "label-selector-filter"},
+)
 class LabelSelectorFilter:
     """Keeps the endpoints whose labels meet every condition; without conditions all of them."""
 

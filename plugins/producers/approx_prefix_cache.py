@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from pydantic import Field
 
-from plugins.shared.prefix_index import PrefixIndex, chain_of, seed_of
+from plugins.shared.prefix_memory import PrefixMemory
 from pointsman import (
     BYTES_PER_TOKEN,
     PREFIX_HITS,
@@ -29,9 +29,6 @@ TUNED_BLOCK_TOKENS = 64
 
 TUNE_EVERY = 1.0
 """Seconds between two looks at the engines' cache sizes."""
-
-PREFILL_PROFILE = "prefill"
-"""The profile whose pick fills its cache with the prompt as well."""
 
 
 @plugin("approx-prefix-cache-producer", aliases=("multicluster-approx-prefix-cache-producer",))
@@ -68,55 +65,29 @@ class ApproxPrefixCacheProducer:
         self._clock = clock
         self._hits = PREFIX_HITS.of(name)
         self._shape = PREFIX_SHAPE.of(name)
-        self._index = PrefixIndex()
-        self._names: frozenset[str] = frozenset()
-        self._lives: Mapping[str, int] = {}
+        self._memory = PrefixMemory()
         self._tune_at = 0.0
         self._capacity: dict[str, int] = {}
         self._use_blocks_of(self._configured_block_tokens())
 
     async def produce(self, request: InferenceRequest, pool: Pool) -> Mapping[AnyFactKey, object]:
         """Matched blocks per endpoint, and the request's blocks."""
-        self._follow(pool)
-        if not request.prompts:
-            return {}
-        seed = seed_of(request)
-        chains = [chain_of(prompt, seed, self._block_bytes, self._max_blocks) for prompt in request.prompts]
+        self._memory.follow(pool)
+        self._tune_to(pool)
+        chains = self._memory.chains(request, self._block_bytes, self._max_blocks)
         total = sum(map(len, chains))
         if not total:
             return {}
-        return {self._hits: self._match(chains), self._shape: PrefixShape(total, self._block_tokens, chains)}
+        shape = PrefixShape(total, self._block_tokens, chains)
+        return {self._hits: self._memory.match(chains), self._shape: shape}
 
     def on_scheduled(self, request: InferenceRequest, decision: Decision) -> None:
         """Credits the endpoint picked, and the one that prefills, with the prompt."""
-        shape = request.facts.get(self._shape)
-        if not shape.chains:
-            return
-        names = {decision.endpoint.name}
-        prefill = decision.results.get(PREFILL_PROFILE)
-        if prefill is not None and prefill.endpoints:
-            names.add(prefill.endpoints[0].name)
-        for name in names:
-            capacity = self._capacity.get(name, self._params.lru_capacity_per_server)
-            for chain in shape.chains:
-                self._index.touch(name, chain, capacity)
+        chains = request.facts.get(self._shape).chains
+        if chains:
+            self._memory.credit(decision, chains, self._capacity, self._params.lru_capacity_per_server)
 
-    def _match(self, chains: Sequence[Sequence[int]]) -> Mapping[str, float]:
-        if len(chains) == 1:
-            return self._index.match(chains[0])
-        total: dict[str, float] = {}
-        for chain in chains:
-            for name, blocks in self._index.match(chain).items():
-                total[name] = total.get(name, 0) + blocks
-        return total
-
-    def _follow(self, pool: Pool) -> None:
-        """Forgets endpoints that are gone or down, whose caches are gone too, and tunes to the others."""
-        if pool.names is not self._names:
-            self._names = pool.names
-            lives = {name: pool.incarnation(name) for name in self._names}
-            self._index.keep_only({name for name, life in lives.items() if self._lives.get(name) == life})
-            self._lives = lives
+    def _tune_to(self, pool: Pool) -> None:
         now = self._clock.now()
         if self._params.auto_tune and now >= self._tune_at:
             self._tune_at = now + TUNE_EVERY

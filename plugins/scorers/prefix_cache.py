@@ -1,56 +1,85 @@
-"""`prefix-cache-scorer`: more of the prompt in the endpoint's cache is better."""
+"""`prefix-cache`: finds out who has the beginning of a prompt cached, scores it, and learns from each pick."""
 
 from __future__ import annotations
 
-import numpy as np
-from pydantic import Field
+from collections.abc import Mapping
 
+import numpy as np
+from pydantic import AliasChoices, Field
+
+from plugins.shared.prefix_memory import PrefixMemory
 from pointsman import (
+    BYTES_PER_TOKEN,
     PREFIX_HITS,
     PREFIX_SHAPE,
     AnyFactKey,
     Candidates,
+    Decision,
     InferenceRequest,
+    PluginName,
     PluginParams,
+    Pool,
+    PrefixShape,
     Scores,
     plugin,
 )
 
+NO_CAPACITIES: Mapping[str, int] = {}
 
-@plugin("prefix-cache-scorer", category="affinity")
-class PrefixCacheScorer:
-    """Prefers endpoints that have the beginning of the prompt in their KV cache."""
+
+@plugin("prefix-cache", category="affinity")
+class PrefixCache:
+    """Prefers endpoints that have the beginning of the prompt in their KV cache, as far as past picks tell.
+
+    One plugin in place of `approx-prefix-cache-producer` and `prefix-cache-scorer`, with a fixed size of block. Each
+    instance remembers for itself; what it finds it also offers to other plugins, under its name.
+    """
 
     class Params(PluginParams):
-        """Whose facts are scored, and how much the length of a match counts besides its share."""
+        """Size of a block, and bounds."""
 
-        prefix_match_info_producer_name: str = ""
-        """The producer of the matches; empty for `approx-prefix-cache-producer`."""
-        match_length_weight: float = Field(default=0.0, ge=0.0, le=1.0)
-        """Share of the score that goes by the match's length in tokens; the rest goes by its share of the prompt."""
-        match_length_scale_tokens: int = Field(default=8192, ge=1)
-        """Length in tokens at which the length part is full."""
-
-    def __init__(self, params: Params) -> None:
-        self._hits = PREFIX_HITS.of(params.prefix_match_info_producer_name)
-        self._shape = PREFIX_SHAPE.of(params.prefix_match_info_producer_name)
-        self._length_weight = params.match_length_weight
-        self._length_scale = params.match_length_scale_tokens
+        hash_block_size: int = Field(default=64, ge=1, le=1024 * 1024)
+        """Bytes of prompt per block."""
+        max_prefix_blocks_to_match: int = Field(default=256, ge=1, le=1_000_000)
+        """Blocks from a prompt's beginning that are compared; the rest costs nothing."""
+        lru_indexer_capacity: int = Field(
+            default=31250,
+            ge=1,
+            le=100_000_000,
+            validation_alias=AliasChoices("lruIndexerCapacity", "LRUIndexerSize", "lruCapacityPerServer"),
+        )
+        """Blocks remembered per endpoint, least recent first out."""
 
     @classmethod
-    def needs(cls, params: Params) -> tuple[AnyFactKey, ...]:
-        """The matches and what they are counted against."""
-        producer = params.prefix_match_info_producer_name
-        return (PREFIX_HITS.of(producer), PREFIX_SHAPE.of(producer))
+    def produces(cls, name: str, params: Params) -> tuple[AnyFactKey, ...]:  # noqa: ARG003
+        """The matches, under this instance's name."""
+        return (PREFIX_HITS.of(name), PREFIX_SHAPE.of(name))
+
+    def __init__(self, params: Params, name: PluginName) -> None:
+        self._params = params
+        self._hits = PREFIX_HITS.of(name)
+        self._shape = PREFIX_SHAPE.of(name)
+        self._block_tokens = max(params.hash_block_size // BYTES_PER_TOKEN, 1)
+        self._memory = PrefixMemory()
+
+    async def produce(self, request: InferenceRequest, pool: Pool) -> Mapping[AnyFactKey, object]:
+        """Matched blocks per endpoint, and the request's blocks."""
+        self._memory.follow(pool)
+        params = self._params
+        chains = self._memory.chains(request, params.hash_block_size, params.max_prefix_blocks_to_match)
+        total = sum(map(len, chains))
+        if not total:
+            return {}
+        shape = PrefixShape(total, self._block_tokens, chains)
+        return {self._hits: self._memory.match(chains), self._shape: shape}
 
     def score(self, request: InferenceRequest, candidates: Candidates) -> Scores:
-        """`w * min(1, matched tokens / scale)^2 + (1 - w) * matched blocks / total blocks`."""
-        shape = request.facts.get(self._shape)
-        if not shape.total_blocks:
-            return np.zeros(len(candidates))
-        hits = candidates.fact(self._hits)
-        share = hits / shape.total_blocks
-        if not self._length_weight:
-            return share
-        length = np.minimum(1.0, hits * (shape.block_tokens / self._length_scale)) ** 2
-        return self._length_weight * length + (1.0 - self._length_weight) * share
+        """`matched blocks / total blocks`; 0 for a prompt of less than a block."""
+        total = request.facts.get(self._shape).total_blocks
+        return candidates.fact(self._hits) / total if total else np.zeros(len(candidates))
+
+    def on_scheduled(self, request: InferenceRequest, decision: Decision) -> None:
+        """Credits the endpoint picked, and the one that prefills, with the prompt."""
+        chains = request.facts.get(self._shape).chains
+        if chains:
+            self._memory.credit(decision, chains, NO_CAPACITIES, self._params.lru_indexer_capacity)

@@ -97,5 +97,36 @@ SGLANG = Engine(
     num_blocks_label="num_pages",
 )
 
-ENGINES: Mapping[str, Engine] = {engine.name: engine for engine in (VLLM, SGLANG)}
-"""The engines known without configuration, by name."""
+TRTLLM_SERVE = Engine(
+    "trtllm-serve",
+    "trtllm_",
+    waiting=_specs("trtllm_num_requests_waiting"),
+    running=_specs("trtllm_num_requests_running"),
+    kv_cache_usage=_specs("trtllm_kv_cache_utilization"),
+    block_size=MetricSpec.parse("trtllm_kv_cache_tokens_per_block"),
+    num_blocks=MetricSpec.parse("trtllm_kv_cache_max_blocks"),
+)
+TRITON_TENSORRT_LLM = Engine(
+    "triton-tensorrt-llm",
+    "nv_trt_llm_",
+    waiting=_specs("nv_trt_llm_request_metrics{request_type=waiting}"),
+    running=_specs("nv_trt_llm_request_metrics{request_type=scheduled}"),
+    kv_cache_usage=_specs("nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type=fraction}"),
+    block_size=MetricSpec.parse("nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type=tokens_per}"),
+    num_blocks=MetricSpec.parse("nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type=max}"),
+)
+TRITON = Engine("triton", "nv_inference_", waiting=_specs("nv_inference_pending_request_count"))
+"""It says who waits; its count of executions only ever grows and says nothing of who runs."""
+LLAMACPP = Engine(
+    "llamacpp",
+    "llamacpp:",
+    waiting=_specs("llamacpp:requests_deferred"),
+    running=_specs("llamacpp:requests_processing"),
+)
+"""It does not say how full its cache is."""
+
+ENGINES: Mapping[str, Engine] = {
+    engine.name: engine for engine in (VLLM, SGLANG, TRTLLM_SERVE, TRITON_TENSORRT_LLM, TRITON, LLAMACPP)
+}
+"""The engines known without configuration, by name. A page is told by the first whose metrics it has: a Triton server
+with TensorRT-LLM has those of both."""

@@ -9,10 +9,12 @@ from pydantic import Field, model_validator
 
 from plugins.shared.engines import ENGINES, Engine, MetricSpec
 from pointsman import (
+    ACTIVE_ADAPTERS,
     ENGINE_LABEL,
     KV_CACHE_USAGE,
     RUNNING,
     WAITING,
+    WAITING_ADAPTERS,
     Endpoint,
     EndpointMetrics,
     Exposition,
@@ -107,7 +109,7 @@ class CoreMetricsExtractor:
                 raise ValueError(message)
             return self
 
-    produces = (WAITING, RUNNING, KV_CACHE_USAGE)
+    produces = (WAITING, RUNNING, KV_CACHE_USAGE, ACTIVE_ADAPTERS, WAITING_ADAPTERS)
 
     @classmethod
     def engines(cls, params: Params) -> frozenset[str]:

@@ -142,15 +142,15 @@ class Refers:
             "1:51: pool.endpoints[0].engine: unknown engine 'vlm'; did you mean 'vllm'?", id="an unknown engine",
         ),
         pytest.param(
-            "parser: {pluginRef: openai-parser}", "1:1: parser: 'openai-parser' is no parser: this version has no",
+            "parser: {pluginRef: nope}", "1:10: parser.pluginRef: no plugin is named 'nope'",
             id="a parser",
         ),
         pytest.param(
-            "requestHandler: {parsers: [{pluginRef: a}]}", "1:1: requestHandler: 'a' is no parser: this version has no",
+            "requestHandler: {parsers: [{pluginRef: a}]}", "1:29: requestHandler.parsers[0].pluginRef: no plugin is named 'a'",
             id="parsers",
         ),
         pytest.param(
-            "saturationDetector: {pluginRef: nope}", "1:1: saturationDetector: no plugin is named 'nope'",
+            "saturationDetector: {pluginRef: nope}", "1:22: saturationDetector.pluginRef: no plugin is named 'nope'",
             id="a detector that is not there",
         ),
         pytest.param(

@@ -44,7 +44,7 @@ ERRORS = [
     ("plugins: [{type: prefix-cache-scorer, parameters: {matchLengthWeight: .nan}}]", "expected a finite number"),
     ("plugins: [{type: label-selector-filter, parameters: {matchExpressions: [{key: a, operator: in}]}}]", "matchExpressions[0].operator: expected 'In', 'NotIn', 'Exists' or 'DoesNotExist'"),
     ("plugins: [{type: label-selector-filter, parameters: {matchExpressions: [{key: a, operator: In}]}}]", "operator In takes at least one value"),
-    ("plugins: [{type: core-metrics-extractor, parameters: {defaultEngine: vlm}}]", "defaultEngine 'vlm' is not known; known are sglang, vllm"),
+    ("plugins: [{type: core-metrics-extractor, parameters: {defaultEngine: vlm}}]", "defaultEngine 'vlm' is not known; known are llamacpp, sglang, triton, triton-tensorrt-llm, trtllm-serve, vllm"),
     ("plugins: [{type: metrics-data-source, parameters: {interval: 5}}]", "expected a duration such as 250ms"),
     ("plugins: [{type: metrics-data-source, parameters: {scheme: https, caCertPath: /nowhere.pem}}]", "the plugin 'metrics-data-source' can't be built: FileNotFoundError"),
     ("plugins: [{type: file-discovery, name: f, parameters: {path: nowhere.yaml}}]\ndataLayer: {discovery: {pluginRef: f}}", "no endpoints: nowhere.yaml: No such file or directory"),
@@ -63,7 +63,7 @@ ERRORS = [
     ("plugins: [{type: random-picker}]\ndataLayer: {discovery: {pluginRef: random-picker}}", "the discovery must be a Discovery, and 'random-picker' is none"),
     ("dataLayer: {discovery: {pluginRef: ghost}}", "no plugin is named 'ghost'"),
     ("plugins: [{type: queue-scorer}]\ndataLayer: {injectDefaults: false}", "'queue-scorer' needs the fact 'WaitingQueueSize' of the producer 'core-metrics-extractor', and nothing produces it"),
-    ("plugins: [{type: prefix-cache-scorer, parameters: {prefixMatchInfoProducerName: ghost}}]", "'prefix-cache-scorer' needs the fact 'prefix-hits' of the producer 'ghost', and nothing produces it"),
+    ("plugins: [{type: prefix-cache-scorer, parameters: {prefixMatchInfoProducerName: ghost}}]", "'prefix-cache-scorer' needs the facts 'prefix-hits' and 'prefix-shape' of the producer 'ghost', and nothing produces them"),
     ("plugins: [{type: prefix-cache-scorer}, {type: approx-prefix-cache-producer, enabled: false}]", "its default producer is disabled"),
     ("pool: {endpoints: [{name: a, address: x, port: 1, engine: vlm}]}", "unknown engine 'vlm'; did you mean 'vllm'?"),
     ("pool: {scrape: {interval: 60s}}", "metrics read every 60 s would be stale after 5 s; make staleAfter longer than the interval"),
@@ -81,8 +81,8 @@ ERRORS = [
     ("featureGates: ['flowControl=qwerty']", "expected flowControl=true or flowControl=false, found 'qwerty'"),
     ("featureGates: ['flowControl= TRUE ']", "this version has no flow control; set flowControl=false"),
     ("featureGates: [flowControl]", "this version has no flow control"),
-    ("parser: {pluginRef: openai-parser}", "'openai-parser' is no parser"),
-    ("requestHandler: {parsers: [{pluginRef: x}]}", "'x' is no parser"),
+    ("plugins: [{type: random-picker}]\nrequestHandler: {parsers: [{pluginRef: random-picker}]}", "a parser must be a Parser, and 'random-picker' is none"),
+    ("requestHandler: {parsers: [{pluginRef: x}]}", "no plugin is named 'x'"),
     ("saturationDetector: {pluginRef: utilization-detector}", "no plugin is named 'utilization-detector'"),
 ]  # fmt: skip
 

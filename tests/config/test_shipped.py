@@ -27,9 +27,7 @@ LAYERS = [
 NOT_IN_DEFAULT = {
     "featureGates": "names features of the Go pickers; none of them does anything here",
     "flowControl": "read and without effect in this version",
-    "requestHandler": "this version has no parsers to name",
-    "saturationDetector": "deprecated: now flowControl.saturationDetector",
-    "parser": "deprecated: now requestHandler.parsers",
+    "schedulingProfiles[].plugins[].as": "a plugin that is several things is rare",
     "plugins[].name": "optional: by default the type",
     "plugins[].enabled": "optional: true by default",
     "plugins[].parameters": "optional: each plugin has its own",
@@ -99,7 +97,7 @@ def test_written_out_once_nothing_needs_to_be_added_any_more(configuration: Chec
 @pytest.mark.parametrize("names", LAYERS)
 def test_the_settings_are_the_same_when_read_again(configuration: Checked) -> None:
     again = check(Sources(text=configuration.effective())).configuration.settings
-    left = {"plugins", "scheduling_profiles"}
+    left = {"plugins", "scheduling_profiles", "request_handler"}
     assert again.model_dump(exclude=left) == configuration.configuration.settings.model_dump(exclude=left)
 
 
@@ -180,7 +178,7 @@ def test_the_comment_on_the_empty_pool_names_every_key_of_an_endpoint() -> None:
 
 
 def test_the_default_says_what_the_schema_has_as_defaults() -> None:
-    left = {"plugins", "scheduling_profiles", "data_layer"}
+    left = {"plugins", "scheduling_profiles", "data_layer", "request_handler"}
     written, model = check(Sources()).configuration.settings, check(Sources(text="")).configuration.settings
     assert written.model_dump(exclude=left) == model.model_dump(exclude=left)
 

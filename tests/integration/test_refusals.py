@@ -173,7 +173,7 @@ async def test_a_plugin_that_fails_is_500_and_not_named_to_the_client(tmp_path: 
 
 async def test_a_fault_of_the_router_itself_is_500_in_the_same_shape(monkeypatch: pytest.MonkeyPatch) -> None:
     async with fake_engine(says()) as engine, running(ports=[engine.port]) as app:
-        monkeypatch.setattr("app.transports.http.handler.parse_request", lambda **_: 1 / 0)
+        monkeypatch.setattr("app.transports.http.handler.lower_case", lambda _: 1 / 0)
         async with app.chat() as answer:
             assert (answer.status, answer.headers[REASON]) == (500, "internal-error")
             assert (await answer.json())["error"]["message"] == "internal error"

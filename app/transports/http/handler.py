@@ -16,8 +16,7 @@ from yarl import URL
 from app.domain.endpoint import Endpoint
 from app.domain.errors import RoutingError, SaturatedError, UpstreamError
 from app.domain.outcome import Ending
-from app.domain.request import InferenceRequest
-from app.parsing.openai import parse_request
+from app.domain.request import InferenceRequest, RawRequest
 from app.routing.router import Route, Router
 from app.transports.errors import REASON_HEADER, openai_body, refusal_of
 from app.transports.http.bodies import decompressed, read_body
@@ -101,14 +100,8 @@ class Handler:
 
     def _parse(self, request: web.Request, request_id: str, body: bytes) -> InferenceRequest:
         plain = decompressed(body, request.headers.get("content-encoding", ""), limit=self._limits.body_bytes)
-        return parse_request(
-            request_id=request_id,
-            method=request.method,
-            path=request.path,
-            headers=lower_case(request.headers),
-            body=plain,
-            size=len(body),
-        )
+        headers = lower_case(request.headers)
+        return self._router.parse(RawRequest(request_id, request.path, plain, request.method, headers, len(body)))
 
     async def _answer(
         self, request: web.Request, route: Route, headers: CIMultiDict[str], body: bytes

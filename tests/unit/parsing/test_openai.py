@@ -10,14 +10,19 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.domain.errors import BadRequestError
-from app.domain.request import InferenceRequest
-from app.parsing.openai import parse_request
+from app.domain.request import InferenceRequest, RawRequest
+from app.parsing.parsers import Parsers
+from plugins.parsers.openai import OpenAIParser
+from plugins.parsers.passthrough import PassthroughParser
 
 CHAT, COMPLETION, EMBEDDING, RESPONSE = PATHS = (
     "/v1/chat/completions",
     "/v1/completions",
     "/v1/embeddings",
     "/v1/responses",
+)
+PARSERS = Parsers(
+    [("openai-parser", OpenAIParser()), ("passthrough-parser", PassthroughParser(PassthroughParser.Params()))]
 )
 HELLO: list[Any] = [{"role": "user", "content": "hello"}]
 WORK: dict[str, dict[str, Any]] = {
@@ -32,7 +37,8 @@ def parse(path: str, body: Any, method: str = "POST", **fields: Any) -> Inferenc
     """The request that `body` holds: bytes, or fields to which a model is added."""
     if not isinstance(body, bytes):
         body = json.dumps({"model": "demo", **body}).encode()
-    return parse_request(request_id="r1", method=method, path=path, headers={"x-a": "1"}, body=body, **fields)
+    size = fields.get("size", len(body))
+    return PARSERS.parse(RawRequest("r1", path, body, method, {"x-a": "1"}, size))
 
 
 def chat(content: Any, **fields: Any) -> tuple[bytes, ...]:

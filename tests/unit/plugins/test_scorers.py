@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from app.extension import IN_FLIGHT_REQUESTS, KV_CACHE_USAGE, PREFIX_HITS, PREFIX_SHAPE, RUNNING, WAITING, PrefixShape
 from plugins.scorers.active_request import ActiveRequestScorer
 from plugins.scorers.kv_cache_utilization import KvCacheUtilizationScorer
-from plugins.scorers.prefix_cache import PrefixCacheScorer
+from plugins.scorers.prefix_cache_scorer import PrefixCacheScorer
 from plugins.scorers.queue import QueueScorer
 from plugins.scorers.running_requests import RunningRequestsScorer
 from pointsman.testing import make_candidates, make_request

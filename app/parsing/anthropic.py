@@ -1,0 +1,30 @@
+"""The Anthropic API: messages."""
+
+from __future__ import annotations
+
+from app.domain.errors import BadRequestError
+from app.domain.request import InferenceRequest, RawRequest
+from app.parsing.bodies import count_of, json_object, kind_of, model_of
+from app.parsing.prompts import of_messages
+
+MESSAGES_PATHS = ("messages", "messages/count_tokens")
+
+
+def parse_messages(raw: RawRequest) -> InferenceRequest:
+    """A request of `/v1/messages`, or one that counts its tokens. Raises `BadRequestError`."""
+    fields = json_object(raw.body)
+    messages = fields.get("messages")
+    if not isinstance(messages, list) or not messages:
+        raise BadRequestError(f"'messages' must be a list of at least one message, found {kind_of(messages)}")
+    system = fields.get("system")
+    before = [{"role": "system", "content": system}] if system else []
+    try:
+        prompt = of_messages([*before, *messages], fields.get("tools"))
+    except RecursionError:
+        raise BadRequestError("the body is nested too deep") from None
+    return raw.parsed(
+        model=model_of(fields),
+        prompts=(prompt,),
+        streaming=fields.get("stream") is True,
+        max_output_tokens=count_of(fields, "max_tokens"),
+    )

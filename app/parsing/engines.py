@@ -1,0 +1,43 @@
+"""The engines' own HTTP APIs, which take token ids."""
+
+from __future__ import annotations
+
+from app.domain.errors import BadRequestError
+from app.domain.request import InferenceRequest, RawRequest
+from app.parsing.bodies import count_of, json_object, kind_of, text_or_none
+from app.parsing.prompts import of_text_or_tokens
+
+VLLM_PATHS = ("inference/v1/generate",)
+SGLANG_PATHS = ("generate",)
+
+
+def parse_vllm_generate(raw: RawRequest) -> InferenceRequest:
+    """A request of vLLM's `/inference/v1/generate`. Raises `BadRequestError`."""
+    fields = json_object(raw.body)
+    ids = fields.get("token_ids")
+    prompts = () if isinstance(ids, str) else of_text_or_tokens(ids)
+    if not any(prompts):
+        raise BadRequestError(f"'token_ids' must be a list of token ids, not empty; found {kind_of(ids)}")
+    return raw.parsed(
+        model=text_or_none(fields.get("model")) or "",
+        cache_salt=text_or_none(fields.get("cache_salt")),
+        prompts=prompts,
+        streaming=fields.get("stream") is True,
+        max_output_tokens=count_of(fields.get("sampling_params"), "max_tokens"),
+    )
+
+
+def parse_sglang_generate(raw: RawRequest) -> InferenceRequest:
+    """A request of SGLang's `/generate`: text or token ids, one or a list. Raises `BadRequestError`."""
+    fields = json_object(raw.body)
+    key = "input_ids" if "input_ids" in fields else "text"
+    prompts = of_text_or_tokens(fields.get(key))
+    if not any(prompts):
+        raise BadRequestError(f"'text' or 'input_ids' must be there and not empty, found {kind_of(fields.get(key))}")
+    return raw.parsed(
+        adapter=text_or_none(fields.get("lora_path")),
+        cache_salt=text_or_none(fields.get("extra_key")),
+        prompts=prompts,
+        streaming=fields.get("stream") is True,
+        max_output_tokens=count_of(fields.get("sampling_params"), "max_new_tokens"),
+    )

@@ -1,0 +1,34 @@
+"""Fields that the Go pickers still read and warn of, moved to where they belong now."""
+
+from __future__ import annotations
+
+from app.settings.errors import Faults
+from app.settings.tree import Entries, Entry, Items, Node
+
+
+def without_deprecated(document: Entries, faults: Faults) -> Entries:
+    """`document` with `parser` and `saturationDetector` in their new places, unless these are taken."""
+    document = _moved(document, "parser", ("requestHandler", "parsers"), faults)
+    return _moved(document, "saturationDetector", ("flowControl", "saturationDetector"), faults)
+
+
+def _moved(document: Entries, key: str, to: tuple[str, str], faults: Faults) -> Entries:
+    entry = document.entries.get(key)
+    if entry is None:
+        return document
+    document = document.with_(key, None)
+    faults.warn(entry.origin, f"{key!r} is deprecated", f"it belongs in {'.'.join(to)} now")
+    section, name = to
+    parent = document.get(section) or Entries({}, entry.origin)
+    if not isinstance(parent, Entries) or _is_set(parent.get(name)):
+        return document
+    node: Node = Items((entry.node,), entry.origin) if name == "parsers" else entry.node
+    place = document.entries[section].origin if section in document.entries else entry.origin
+    return document.with_(section, Entry(place, parent.with_(name, Entry(entry.origin, node))))
+
+
+def _is_set(node: Node | None) -> bool:
+    """Whether something is written there: a list with items, or a mapping that names a plugin."""
+    if isinstance(node, Items):
+        return bool(node.items)
+    return isinstance(node, Entries) and bool(node.text("pluginRef"))

@@ -1,0 +1,17 @@
+"""`anthropic-parser`: the Anthropic API."""
+
+from __future__ import annotations
+
+from pointsman import InferenceRequest, RawRequest, plugin
+from pointsman.parsing import MESSAGES_PATHS, parse_messages
+
+
+@plugin("anthropic-parser")
+class AnthropicParser:
+    """Reads messages of the Anthropic API, and requests that count their tokens."""
+
+    paths = MESSAGES_PATHS
+
+    def parse(self, raw: RawRequest) -> InferenceRequest:
+        """The request. Raises `BadRequestError`."""
+        return parse_messages(raw)

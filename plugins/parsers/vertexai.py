@@ -1,0 +1,17 @@
+"""`vertexai-parser`: Vertex AI's gRPC service."""
+
+from __future__ import annotations
+
+from pointsman import InferenceRequest, RawRequest, plugin
+from pointsman.parsing import VERTEX_PATHS, parse_vertex
+
+
+@plugin("vertexai-parser")
+class VertexAIParser:
+    """Reads chat and raw predictions of Vertex AI's prediction service, which wraps bodies of the OpenAI API."""
+
+    paths = VERTEX_PATHS
+
+    def parse(self, raw: RawRequest) -> InferenceRequest:
+        """The request. Raises `BadRequestError`."""
+        return parse_vertex(raw)

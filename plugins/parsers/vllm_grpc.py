@@ -1,0 +1,17 @@
+"""`vllmgrpc-parser`: vLLM's gRPC service."""
+
+from __future__ import annotations
+
+from pointsman import InferenceRequest, RawRequest, plugin
+from pointsman.parsing import VLLM_GRPC_PATHS, parse_vllm_grpc
+
+
+@plugin("vllmgrpc-parser")
+class VllmGrpcParser:
+    """Reads `Generate` and `Embed` of vLLM's gRPC engine service. Such requests name no model."""
+
+    paths = VLLM_GRPC_PATHS
+
+    def parse(self, raw: RawRequest) -> InferenceRequest:
+        """The request. Raises `BadRequestError`."""
+        return parse_vllm_grpc(raw)

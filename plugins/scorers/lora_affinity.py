@@ -1,0 +1,38 @@
+"""`lora-affinity-scorer`: endpoints that have the request's LoRA adapter loaded."""
+
+from __future__ import annotations
+
+from pointsman import (
+    ACTIVE_ADAPTERS,
+    WAITING_ADAPTERS,
+    Candidates,
+    EndpointMetrics,
+    InferenceRequest,
+    Scores,
+    plugin,
+)
+
+ACTIVE, ROOM, WAITING, FULL = 1.0, 0.8, 0.6, 0.0
+
+
+@plugin("lora-affinity-scorer", category="affinity")
+class LoraAffinityScorer:
+    """Prefers endpoints whose batch has the adapter: 1; then those with room for another adapter: 0.8; then those where
+    it waits to be loaded: 0.6; the others, and those that report no adapters, get 0."""
+
+    needs = (ACTIVE_ADAPTERS, WAITING_ADAPTERS)
+
+    def score(self, request: InferenceRequest, candidates: Candidates) -> Scores:
+        """By the request's adapter, or its model where it names none beside it."""
+        adapter = request.adapter or request.model
+        return [_score(adapter, metrics) for metrics in candidates.metrics]
+
+
+def _score(adapter: str, metrics: EndpointMetrics | None) -> float:
+    if metrics is None:
+        return FULL
+    if adapter in metrics.running_adapters:
+        return ACTIVE
+    if len(metrics.running_adapters) + len(metrics.waiting_adapters) < metrics.max_adapters:
+        return ROOM
+    return WAITING if adapter in metrics.waiting_adapters else FULL

@@ -1,0 +1,59 @@
+"""What endpoints are taken to have in their prefix caches, learned from past picks and forgotten when they restart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from plugins.shared.prefix_index import PrefixIndex, chain_of, seed_of
+from pointsman import Decision, InferenceRequest, Pool
+
+PREFILL_PROFILE = "prefill"
+"""The profile whose pick fills its cache with the prompt as well."""
+
+Chains = Sequence[Sequence[int]]
+
+
+class PrefixMemory:
+    """A prefix index that follows the pool and the picks."""
+
+    def __init__(self) -> None:
+        self._index = PrefixIndex()
+        self._names: frozenset[str] = frozenset()
+        self._lives: Mapping[str, int] = {}
+
+    def follow(self, pool: Pool) -> None:
+        """Forgets endpoints that are gone or down, whose caches are gone too."""
+        if pool.names is self._names:
+            return
+        self._names = pool.names
+        lives = {name: pool.incarnation(name) for name in self._names}
+        self._index.keep_only({name for name, life in lives.items() if self._lives.get(name) == life})
+        self._lives = lives
+
+    def chains(self, request: InferenceRequest, block_bytes: int, max_blocks: int) -> Chains:
+        """Per prompt of the request, the chained hashes of its whole blocks, `max_blocks` at most."""
+        seed = seed_of(request)
+        return [chain_of(prompt, seed, block_bytes, max_blocks) for prompt in request.prompts]
+
+    def match(self, chains: Chains) -> Mapping[str, float]:
+        """Blocks from the beginnings of `chains` that each holder has, by endpoint name."""
+        if len(chains) == 1:
+            return self._index.match(chains[0])
+        total: dict[str, float] = {}
+        for chain in chains:
+            for name, blocks in self._index.match(chain).items():
+                total[name] = total.get(name, 0) + blocks
+        return total
+
+    def credit(self, decision: Decision, chains: Chains, capacity: Mapping[str, int], usual: int) -> None:
+        """The endpoint picked, and the one that prefills, are about to hold `chains`.
+
+        `capacity` is how many blocks an endpoint has room for, `usual` is for those that it lacks.
+        """
+        names = {decision.endpoint.name}
+        prefill = decision.results.get(PREFILL_PROFILE)
+        if prefill is not None and prefill.endpoints:
+            names.add(prefill.endpoints[0].name)
+        for name in names:
+            for chain in chains:
+                self._index.touch(name, chain, capacity.get(name, usual))

@@ -1,0 +1,134 @@
+"""Messages of the Anthropic API."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from app.domain.errors import BadRequestError
+from app.domain.request import InferenceRequest
+from plugins.parsers.anthropic import AnthropicParser
+from tests.unit.parsing.given import raw_of
+
+HELLO: list[Any] = [{"role": "user", "content": "hello"}]
+
+
+def parse(body: Any, path: str = "/v1/messages") -> InferenceRequest:
+    if not isinstance(body, bytes):
+        body = {"model": "demo", "messages": HELLO, **body}
+    return AnthropicParser().parse(raw_of(path, body))
+
+
+def prompt_of(**fields: Any) -> bytes:
+    (prompt,) = parse(fields).prompts
+    return prompt
+
+
+def test_a_request_has_what_came_with_it() -> None:
+    request = parse({})
+    size = len(json.dumps({"model": "demo", "messages": HELLO}))
+    assert (request.id, request.path, request.method, request.headers) == ("r1", "/v1/messages", "POST", {"x-a": "1"})
+    assert (request.model, request.size, b"hello" in request.prompts[0]) == ("demo", size, True)
+
+
+@pytest.mark.parametrize(
+    ("fields", "name", "value"),
+    [
+        pytest.param({"stream": True}, "streaming", True, id="streams"),
+        pytest.param({"stream": "true"}, "streaming", False, id="stream is no boolean"),
+        pytest.param({}, "streaming", False, id="does not say whether it streams"),
+        pytest.param({"max_tokens": 1024}, "max_output_tokens", 1024, id="limit"),
+        pytest.param({"max_tokens": -1}, "max_output_tokens", None, id="negative limit"),
+        pytest.param({"max_tokens": "9"}, "max_output_tokens", None, id="limit as text"),
+        pytest.param({}, "max_output_tokens", None, id="no limit"),
+        pytest.param({}, "adapter", None, id="no adapter"),
+        pytest.param({}, "cache_salt", None, id="no salt"),
+    ],
+)
+def test_a_field_is_read_where_it_makes_sense(fields: dict[str, Any], name: str, value: Any) -> None:
+    assert getattr(parse(fields), name) == value
+
+
+def test_counting_tokens_has_the_prompt_of_the_request_itself() -> None:
+    fields = {"system": "be kind", "tools": [{"name": "train"}]}
+    assert parse(fields, "/v1/messages/count_tokens").prompts == parse(fields).prompts
+
+
+def test_the_system_prompt_stands_before_the_messages() -> None:
+    prompt = prompt_of(system="be kind")
+    assert prompt.index(b"be kind") < prompt.index(b"hello")
+
+
+def test_the_system_prompt_as_text_and_as_blocks_is_the_same() -> None:
+    block = {"type": "text", "text": "be kind", "cache_control": {"type": "ephemeral"}}
+    assert prompt_of(system=[block]) == prompt_of(system="be kind")
+
+
+def test_content_as_text_and_as_a_block_is_the_same() -> None:
+    blocks = [{"role": "user", "content": [{"type": "text", "text": "hello"}]}]
+    assert prompt_of(messages=blocks) == prompt_of()
+
+
+@pytest.mark.parametrize("system", [pytest.param("", id="empty"), pytest.param([], id="empty list"), None])
+def test_no_system_prompt_is_as_if_not_named(system: Any) -> None:
+    assert prompt_of(system=system) == prompt_of()
+
+
+def test_tools_stand_before_the_system_prompt() -> None:
+    plain, with_tools = prompt_of(system="be kind"), prompt_of(system="be kind", tools=[{"name": "train"}])
+    assert (with_tools != plain, with_tools.endswith(plain)) == (True, True)
+
+
+def test_a_longer_chat_begins_with_the_shorter_one() -> None:
+    longer = [*HELLO, {"role": "assistant", "content": "hi"}, {"role": "user", "content": "more"}]
+    assert prompt_of(system="be kind", messages=longer).startswith(prompt_of(system="be kind"))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param([{"type": "image", "source": {"type": "base64", "data": "AAAA"}}], id="image"),
+        pytest.param([{"type": "tool_result", "tool_use_id": "t1", "content": "sun"}], id="what a tool gave"),
+        pytest.param([{"type": "tool_use", "id": "t1", "name": "train", "input": {"to": "B"}}], id="use of a tool"),
+        pytest.param([{"type": "thinking", "thinking": "hm", "signature": "s"}], id="thoughts"),
+    ],
+)
+def test_any_other_block_is_part_of_the_prompt(content: list[Any]) -> None:
+    text = json.dumps(content)
+    for change in ("AAAA", "sun", '"B"', "hm"):
+        if change in text:
+            other = json.loads(text.replace(change, '"C"' if '"' in change else "else"))
+            assert prompt_of(messages=[{"role": "user", "content": content}]) != prompt_of(
+                messages=[{"role": "user", "content": other}]
+            )
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        pytest.param(b"", "not valid JSON", id="empty"),
+        pytest.param(b'{"model": "demo"', "not valid JSON", id="truncated"),
+        pytest.param(b"[]", "must be a JSON object", id="list"),
+        pytest.param(b'{"model": "\xff"}', "not UTF-8", id="invalid UTF-8"),
+        pytest.param(b'{"model": "a", "model": "b"}', "stands twice", id="model twice"),
+        pytest.param({"messages": None}, "'messages' must be .*, found nothing", id="no messages"),
+        pytest.param({"messages": []}, "'messages' must be .*, found an empty list", id="empty messages"),
+        pytest.param({"messages": "hi"}, "'messages' must be .*, found a string", id="messages as text"),
+        pytest.param({"model": None}, "'model' must be .*, found nothing", id="no model"),
+        pytest.param({"model": ""}, "'model' must be .*, found an empty string", id="empty model"),
+        pytest.param({"model": 5}, "'model' must be .*, found a number", id="model as a number"),
+        pytest.param(b'{"model":"m","messages":' + b"[" * 5000 + b"]" * 5000 + b"}", "nested too deep", id="too deep"),
+    ],
+)
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/messages/count_tokens"])
+def test_a_bad_body_is_refused_with_a_reason(path: str, body: Any, said: str) -> None:
+    with pytest.raises(BadRequestError, match=said):
+        parse(body, path)
+
+
+def test_what_a_body_holds_is_not_told() -> None:
+    with pytest.raises(BadRequestError) as caught:
+        parse({"messages": {"secret": "secret"}})
+    assert "secret" not in str(caught.value)
