@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -16,6 +16,10 @@ async def _nothing() -> None:
     pass
 
 
+def _nothing_to_reload() -> None:
+    log.warning("SIGHUP ignored: there is no configuration to read anew")
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """Something to start and stop."""
@@ -25,14 +29,57 @@ class Part:
     stop: Callable[[], Awaitable[None]] = _nothing
 
 
+class Parts:
+    """Parts that start one after the other, and stop in reverse."""
+
+    def __init__(self, parts: Iterable[Part]) -> None:
+        self._parts = tuple(parts)
+        self._started: list[Part] = []
+
+    @property
+    def started(self) -> tuple[Part, ...]:
+        """Those that run."""
+        return tuple(self._started)
+
+    async def start(self) -> None:
+        """Starts every part, in order. The one that can't start raises; `stop` stops it and those before it."""
+        for part in self._parts:
+            self._started.append(part)
+            await part.start()
+
+    async def stop(self) -> None:
+        """Stops what was started, last first; a part's failure does not keep the others from stopping."""
+        while self._started:
+            part = self._started.pop()
+            try:
+                await part.stop()
+            except (Exception, asyncio.CancelledError) as error:
+                if _is_cancelled():
+                    raise
+                log.exception("could not stop", part=part.name, error=f"{type(error).__name__}: {error}")
+
+    def give_away(self, names: Collection[str]) -> tuple[Part, ...]:
+        """The running parts of these names, which are no longer this one's to stop."""
+        given = tuple(part for part in self._started if part.name in names)
+        self._started = [part for part in self._started if part.name not in names]
+        return given
+
+    def take(self, running: Sequence[Part]) -> None:
+        """Parts that run already come under this one's care, as if started first."""
+        self._started = [*running, *self._started]
+
+
 class Lifecycle:
     """The life of the process."""
 
-    def __init__(self, parts: Sequence[Part], *, drain_delay: float) -> None:
-        """`drain_delay`: seconds between the first signal, when the process is no longer ready, and stopping."""
-        self._parts = tuple(parts)
-        self._drain_delay = drain_delay
-        self._started: list[Part] = []
+    def __init__(
+        self, parts: Sequence[Part], *, drain_delay: float, on_hangup: Callable[[], None] = _nothing_to_reload
+    ) -> None:
+        """`drain_delay`: seconds between the first signal, when the process is no longer ready, and stopping.
+        `on_hangup` is called for each SIGHUP."""
+        self._parts = Parts(parts)
+        self.drain_delay = drain_delay
+        self._on_hangup = on_hangup
         self._told = asyncio.Event()
         self._hurry = asyncio.Event()
         self.started = False
@@ -51,8 +98,8 @@ class Lifecycle:
             ready()
             await self._told.wait()
             self.draining = True
-            log.info("stopping", drain_delay=self._drain_delay)
-            await self._unless_in_a_hurry(asyncio.sleep(self._drain_delay))
+            log.info("stopping", drain_delay=self.drain_delay)
+            await self._unless_in_a_hurry(asyncio.sleep(self.drain_delay))
         finally:
             await self._unless_in_a_hurry(self.stop())
             log.info("stopped")
@@ -61,33 +108,20 @@ class Lifecycle:
         """What a signal does: the first call drains, a second one ends at once."""
         (self._hurry if self._told.is_set() else self._told).set()
 
-    def not_reloaded(self) -> None:
-        """What SIGHUP does, which asks many a server to read its configuration anew: it says that this is not done."""
-        log.warning("SIGHUP ignored: the configuration is read at the start only", hint="restart to apply changes")
-
     async def start(self) -> None:
         """Starts every part, in order."""
-        for part in self._parts:
-            self._started.append(part)
-            await part.start()
+        await self._parts.start()
         self.started = True
 
     async def stop(self) -> None:
         """Stops what was started, last first; a part's failure does not keep the others from stopping."""
-        while self._started:
-            part = self._started.pop()
-            try:
-                await part.stop()
-            except (Exception, asyncio.CancelledError) as error:
-                if _is_cancelled():
-                    raise
-                log.exception("could not stop", part=part.name, error=f"{type(error).__name__}: {error}")
+        await self._parts.stop()
 
     def _listen_to_signals(self) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.shut_down)
-        loop.add_signal_handler(signal.SIGHUP, self.not_reloaded)
+        loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
 
     async def _unless_in_a_hurry(self, work: Awaitable[None]) -> None:
         task = asyncio.ensure_future(work)

@@ -13,24 +13,26 @@ from app.extension import Clock, HttpClient, InFlight, MetricsRegistry, Pool, Ra
 from app.fleet.discovery import DiscoveryRunner
 from app.fleet.http_client import AioHttpClient
 from app.fleet.models import ModelLists
-from app.fleet.monitor import FleetMonitor, MonitorOptions
+from app.fleet.monitor import FleetMonitor
 from app.fleet.pool import EndpointPool
 from app.fleet.probe import connect
-from app.lifecycle import Lifecycle
+from app.lifecycle import Lifecycle, Parts
 from app.observability.access_log import AccessLog
 from app.observability.events import EventLog
 from app.observability.faults import FaultReporter
 from app.observability.metrics import RequestMetrics
 from app.observability.plugin_metrics import PluginMetrics
+from app.observability.reloads import ReloadLog
+from app.reload import Reloader
 from app.routing.in_flight import InFlightCounts
 from app.routing.router import Router
 from app.settings.schema import Settings
-from app.transports.admin.server import AdminListen, AdminServer
-from app.transports.http.handler import Handler, Limits
+from app.transports.admin.server import AdminServer
+from app.transports.http.handler import Handler
 from app.transports.http.models import MergedModels
-from app.transports.http.server import HttpServer, Listen
+from app.transports.http.server import HttpServer
 from app.transports.http.upstream import Upstream
-from containers import parts
+from containers import options, parts, reloading
 from containers.generation import build_generation, pipeline_of
 from containers.planning.plan import Plan
 
@@ -43,6 +45,10 @@ class ApplicationContainer(containers.DeclarativeContainer):
     plan = providers.Dependency(instance_of=Plan)
     effective = providers.Object("")
     """The effective configuration as text."""
+    configuration_files = providers.Object(())
+    """Paths of the files it was loaded from."""
+    next_configuration = providers.Object(reloading.no_next_configuration)
+    """A function that loads and plans the configuration anew."""
 
     # services that plugins may ask for
     clock = providers.Singleton(SystemClock)
@@ -108,12 +114,7 @@ class ApplicationContainer(containers.DeclarativeContainer):
         probe=providers.Object(connect),
         clock=clock,
         random=random,
-        options=providers.Factory(
-            MonitorOptions,
-            interval=settings.provided.pool.scrape.interval,
-            timeout=settings.provided.pool.scrape.timeout,
-            models_interval=settings.provided.pool.models.interval,
-        ),
+        options=providers.Callable(options.monitor_options, settings),
         on_change=events.provided.endpoint_changed,
     )
 
@@ -128,39 +129,36 @@ class ApplicationContainer(containers.DeclarativeContainer):
         Handler,
         router=router,
         upstream=upstream,
-        limits=providers.Factory(
-            Limits,
-            body_bytes=settings.provided.transports.http.limits.body_bytes,
-            body_timeout=settings.provided.transports.http.timeouts.body,
-            in_flight=settings.provided.transports.http.limits.in_flight,
-        ),
+        limits=providers.Callable(options.limits, settings),
         suspect=monitor.provided.suspect,
         on_failure=events.provided.attempt_failed,
     )
     http_server = providers.Singleton(
         HttpServer,
-        listen=providers.Factory(
-            Listen,
-            bind=settings.provided.transports.http.bind,
-            port=settings.provided.transports.http.port,
-            header_bytes=settings.provided.transports.http.limits.header_bytes,
-            keep_alive=settings.provided.transports.http.timeouts.keep_alive,
-        ),
+        listen=providers.Callable(options.http_listen, settings),
         handler=handler,
         models=providers.Singleton(MergedModels, pool, model_lists),
     )
     admin_server = providers.Singleton(
         AdminServer,
-        listen=providers.Factory(
-            AdminListen,
-            bind=settings.provided.transports.admin.bind,
-            port=settings.provided.transports.admin.port,
-            allow_from=settings.provided.transports.admin.allow_from,
-        ),
+        listen=providers.Callable(options.admin_listen, settings),
         insight=providers.Callable(parts.insight, itself),
+    )
+
+    # the process
+    plugins_alive = providers.Singleton(Parts, providers.Callable(parts.plugin_parts, generation))
+    reload_log = providers.Singleton(ReloadLog, metrics_registry)
+    reloader: providers.Singleton[Reloader[Any]] = providers.Singleton(
+        Reloader,
+        load=next_configuration,
+        steps=providers.Callable(reloading.steps_of, itself),
+        files=providers.Callable(reloading.watched_files_of, itself),
+        settle=providers.Callable(reloading.settle_of, itself),
+        on_outcome=reload_log.provided.record,
     )
     lifecycle = providers.Singleton(
         Lifecycle,
         parts=providers.Callable(parts.lifecycle_parts, itself),
         drain_delay=settings.provided.shutdown.delay,
+        on_hangup=reloader.provided.request,
     )

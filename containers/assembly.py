@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from dependency_injector import providers
 
 from app.extension import DiscoveryError
 from app.settings.configuration import Configuration, load
-from app.settings.errors import ConfigurationError
+from app.settings.errors import Fault
 from app.settings.layers import Sources
 from containers.application import ApplicationContainer
+from containers.building import build_all
 from containers.catalogue import Catalogue
 from containers.effective import effective
 from containers.generation import GenerationContainer
@@ -26,6 +26,8 @@ class Checked:
 
     configuration: Configuration
     plan: Plan
+    sources: Sources
+    catalogue: Catalogue
 
     def effective(self, *, origins: bool = False) -> str:
         """The effective configuration as YAML."""
@@ -35,9 +37,17 @@ class Checked:
         """A fresh container, nothing in it built yet. `instead` are objects in place of providers, by name."""
         container = ApplicationContainer(settings=self.configuration.settings, plan=self.plan)
         container.effective.override(providers.Callable(self.effective))
+        container.configuration_files.override(providers.Object(self.sources.paths))
+        container.next_configuration.override(providers.Object(self.again))
         for name, value in instead.items():
             container.providers[name].override(providers.Object(value))
         return container
+
+    def again(self) -> tuple[Checked, Sequence[Fault]]:
+        """The configuration as its sources are now, with what is probably not meant in it. Raises as `check` does."""
+        self.catalogue.refresh()
+        checked = _planned(self.sources, self.catalogue)
+        return checked, checked.configuration.faults.warnings
 
 
 def check(sources: Sources, catalogue: Catalogue | None = None) -> Checked:
@@ -46,28 +56,25 @@ def check(sources: Sources, catalogue: Catalogue | None = None) -> Checked:
     Opens the files that the configuration names, and no socket. Raises `UsageError` for a source that is not there,
     `ConfigurationError` with all errors found.
     """
-    catalogue = catalogue or Catalogue()
-    configuration = load(sources, catalogue.params_model)
-    planned = plan(configuration, catalogue)
-    checked = Checked(configuration, planned)
-    _try_to_build(checked)
+    checked = _planned(sources, catalogue or Catalogue())
+    generation: GenerationContainer = checked.container().generation()
+    build_all(generation, checked.configuration)
+    _check_discovery(checked, generation)
     return checked
 
 
-def _try_to_build(checked: Checked) -> None:
-    generation: GenerationContainer = checked.container().generation()
-    faults, origin_of = checked.configuration.faults, checked.configuration.origin
-    names = [spec.key for spec in checked.configuration.settings.plugins]
-    plugins: Mapping[str, providers.Provider[Any]] = generation.plugins.providers  # type: ignore[assignment]
-    for name, provider in plugins.items():
-        origin = origin_of("plugins", names.index(name)) if name in names else origin_of()
-        try:
-            plugin = provider()
-            if name == checked.plan.discovery:
-                plugin.check()
-        except DiscoveryError as error:
-            faults.error(origin, f"no endpoints: {error}")
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a plugin's constructor raises
-            faults.error(origin, f"the plugin {name!r} can't be built: {type(error).__name__}: {error}")
-    if faults:
-        raise ConfigurationError(faults.all)
+def _planned(sources: Sources, catalogue: Catalogue) -> Checked:
+    configuration = load(sources, catalogue.params_model)
+    return Checked(configuration, plan(configuration, catalogue), sources, catalogue)
+
+
+def _check_discovery(checked: Checked, generation: GenerationContainer) -> None:
+    configuration, name = checked.configuration, checked.plan.discovery
+    if name is None:
+        return
+    try:
+        generation.discovery().check()
+    except DiscoveryError as error:
+        index = [spec.key for spec in configuration.settings.plugins].index(name)
+        configuration.faults.error(configuration.origin("plugins", index), f"no endpoints: {error}")
+        configuration.require_no_errors()

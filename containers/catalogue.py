@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import importlib.util
 import inspect
@@ -130,6 +131,11 @@ class Catalogue:
             found.setdefault(point.name, {})[owner, point.value] = point
         return {name: tuple(points.values()) for name, points in found.items()}
 
+    def refresh(self) -> None:
+        """Looks again at what is installed. Classes that were found stay the same objects."""
+        importlib.invalidate_caches()
+        self.__dict__.pop("installed", None)
+
     @property
     def names(self) -> list[str]:
         """All names a configuration can use, but for addresses of classes."""
@@ -176,7 +182,7 @@ class Catalogue:
         if where.endswith(".py"):
             path = Path(where)
             try:
-                key = (str(path.resolve()), path.stat().st_mtime_ns, name)
+                key = (str(path.resolve()), hashlib.sha256(path.read_bytes()).digest(), name)
             except OSError as error:
                 raise PluginTypeError(f"the plugin file {where} can't be read: {error.strerror}") from None
         if key not in self._by_address:

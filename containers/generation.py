@@ -26,6 +26,8 @@ from containers.planning.plan import Plan, PluginPlan, ProfilePlan
 
 P = TypeVar("P")
 
+NONE: Mapping[str, object] = {}
+
 
 class GenerationContainer(containers.DeclarativeContainer):
     """One configuration's graph. Outer services come in as values, never as providers.
@@ -50,17 +52,18 @@ class GenerationContainer(containers.DeclarativeContainer):
 
 
 def build_generation(
-    plan: Plan, services: Mapping[Any, Any], observers: Iterable[Named[Any]] = ()
+    plan: Plan, services: Mapping[Any, Any], observers: Iterable[Named[Any]] = (), kept: Mapping[str, object] = NONE
 ) -> GenerationContainer:
     """The container of `plan`. `services` are the plugins' collaborators by type; for `MetricsRegistry` a function
-    that makes one for the plugin of a name.
+    that makes one for the plugin of a name. `kept` are plugins that go on as they are, by name.
 
     Nothing is constructed yet: override providers first, then call them.
     """
     container = GenerationContainer()
     for plugin in plan.plugins.values():
-        container.plugins.set_provider(plugin.name, _singleton(plugin, services))
-    by_name: Mapping[str, providers.Singleton[Any]] = container.plugins.providers  # type: ignore[assignment]
+        own = providers.Object(kept[plugin.name]) if plugin.name in kept else _singleton(plugin, services)
+        container.plugins.set_provider(plugin.name, own)
+    by_name: Mapping[str, providers.Provider[Any]] = container.plugins.providers  # type: ignore[assignment]
     for plugin in plan.plugins.values():
         _give_parameters(plugin, by_name)
     container.profiles.add_kwargs({profile.name: _profile(profile, by_name) for profile in plan.profiles})
@@ -127,13 +130,14 @@ def _singleton(plan: PluginPlan, services: Mapping[Any, Any]) -> providers.Singl
     return providers.Singleton(plan.type.cls, **arguments)
 
 
-def _give_parameters(plan: PluginPlan, by_name: Mapping[str, providers.Singleton[Any]]) -> None:
+def _give_parameters(plan: PluginPlan, by_name: Mapping[str, providers.Provider[Any]]) -> None:
     """Sets the `params` of a plugin's provider; it comes last, since they may name any other plugin."""
-    if plan.type.params_argument is None:
+    provider = by_name[plan.name]
+    if plan.type.params_argument is None or not isinstance(provider, providers.Singleton):
         return
     referenced = providers.Dict({reference.name: by_name[reference.name] for reference in plan.references})
     params = providers.Callable(_params, plan.type.params, plan.parameters, referenced)
-    by_name[plan.name].add_kwargs(**{plan.type.params_argument: params})
+    provider.add_kwargs(**{plan.type.params_argument: params})
 
 
 def _params(model: type[PluginParams], text: str, plugins: Mapping[str, Any]) -> PluginParams:

@@ -95,6 +95,8 @@ def insight(app: ApplicationContainer) -> Insight:
         metrics=lambda: generate_latest(registry),
         endpoints=lambda: [_shown(status, pool, in_flight, app.clock().now()) for status in pool.statuses()],
         configuration=app.effective,
+        reload=lambda: _reloaded(app),
+        remarks=app.reload_log().remarks,
     )
 
 
@@ -105,17 +107,28 @@ def lifecycle_parts(app: ApplicationContainer) -> Sequence[Part]:
     parts = [_admin(app)] if settings.transports.admin.enabled else []
     parts += [Part(server.options.name, server.start, server.stop) for server in app.simulation()]
     parts.append(Part("http client", stop=app.http_client().close))  # before the plugins: it outlives them
-    parts += [Part(name, plugin.start, plugin.stop) for name, plugin in lifecycles_of(app.generation())]
+    parts.append(Part("plugins", app.plugins_alive().start, app.plugins_alive().stop))
     parts += [
         Part("discovery", app.discovery().start, app.discovery().stop),
         Part("monitor", app.monitor().start, app.monitor().stop),
         Part("first look", lambda: app.monitor().first_round(FIRST_ROUND)),
         Part("upstream", stop=app.upstream().close),
+        Part("reload", lambda: app.reloader().start(watch=settings.reload.watch), app.reloader().stop),
     ]
     if http.enabled:
         server = app.http_server()
-        parts.append(Part("http", server.start, lambda: server.stop(settings.shutdown.timeout)))
+        parts.append(Part("http", server.start, lambda: server.stop(app.settings().shutdown.timeout)))
     return parts
+
+
+def plugin_parts(generation: GenerationContainer) -> Sequence[Part]:
+    """The plugins that want to be started and stopped."""
+    return [Part(name, plugin.start, plugin.stop) for name, plugin in lifecycles_of(generation)]
+
+
+async def _reloaded(app: ApplicationContainer) -> tuple[str, bool]:
+    outcome = await app.reloader().reload()
+    return f"{outcome}\n", outcome.done
 
 
 def _admin(app: ApplicationContainer) -> Part:

@@ -87,10 +87,19 @@ class FleetMonitor:
         with suppress(TimeoutError):
             await asyncio.wait_for(asyncio.gather(*seen), timeout)
 
+    def change(self, bindings: Sequence[Binding], options: MonitorOptions) -> None:
+        """Reads from other sources, or at other intervals, from now on; if anything changed, at once."""
+        if (tuple(bindings), options) == (self._bindings, self._options):
+            return
+        self._bindings, self._options = tuple(bindings), options
+        for watch in self._watches.values():
+            watch.wake.set()
+
     def suspect(self, endpoint: Endpoint) -> None:
         """Looks at `endpoint` at once: a request to it has just failed."""
         watch = self._watches.get(endpoint.name)
         if watch is not None and watch.endpoint is endpoint:
+            watch.suspected = True
             watch.wake.set()
 
     async def refresh_models(self) -> None:
@@ -134,7 +143,7 @@ class FleetMonitor:
         return min((binding.source.interval or usual for binding in self._bindings), default=usual)
 
     async def _look(self, watch: _Watch) -> None:
-        suspected = watch.wake.is_set()
+        suspected, watch.suspected = watch.suspected, False
         watch.wake.clear()
         unreachable = await self._read(watch) if self._bindings else True
         if unreachable or suspected or not watch.up:
@@ -212,6 +221,7 @@ class _Watch:
         self.endpoint = endpoint
         self.seen = asyncio.Event()
         self.wake = asyncio.Event()
+        self.suspected = False
         self.up = True
         self.readable = True
         self.models_lock = asyncio.Lock()

@@ -144,6 +144,11 @@ class EndpointPool:
 
     # -- written by the fleet
 
+    def count_as_stale_after(self, seconds: float) -> None:
+        """The age at which metrics stop counting from now on."""
+        self._stale_after = seconds
+        self._snapshot = None
+
     def replace_all(self, endpoints: Sequence[Endpoint]) -> None:
         """The endpoints are exactly these now. What is known of the ones that stay as they were is kept."""
         now = self._clock.now()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
@@ -21,6 +21,10 @@ class PluginMetrics(Collector):
         """A new registry for the plugin instance `name`; one that had the name before is no longer collected."""
         self._registries[name] = CollectorRegistry()
         return self._registries[name]
+
+    def change(self, kept: Collection[str], new: Mapping[str, CollectorRegistry]) -> None:
+        """From now on the registries of the plugins `kept` are collected, and `new` ones."""
+        self._registries = {name: one for name, one in self._registries.items() if name in kept} | dict(new)
 
     def collect(self) -> Iterator[Metric]:
         """Each metric once, with the samples of all plugins that have it."""

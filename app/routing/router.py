@@ -134,6 +134,7 @@ class Route:
         return self._attempts
 
     async def __aenter__(self) -> Self:
+        self._pipeline.open.enter()
         try:
             await self._router.refuse_hopeless(self.request)
             self.request = await self._router.gather(self._pipeline, self.request)
@@ -143,17 +144,21 @@ class Route:
                 self._finish(Ending.UPSTREAM_FAILED, final=False)
             if isinstance(error, RoutingError):
                 self.refused(error)
+            self._pipeline.open.leave()
             raise
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
-        if self._under_way:
-            refused = isinstance(error, RoutingError)
-            self._finish(self.ending or _ending_of(kind), final=not refused)
-        if isinstance(error, RoutingError):
-            self.refused(error)
+        try:
+            if self._under_way:
+                refused = isinstance(error, RoutingError)
+                self._finish(self.ending or _ending_of(kind), final=not refused)
+            if isinstance(error, RoutingError):
+                self.refused(error)
+        finally:
+            self._pipeline.open.leave()
 
     def retry(self, failure: UpstreamError) -> None:
         """Schedules the request again, over the endpoints not tried yet; its facts are kept.

@@ -43,6 +43,11 @@ class Sources:
     sets: Sequence[str] = ()
     """Each `path=value`."""
 
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The files that are not shipped."""
+        return tuple(Path(name) for name in self.files if not name.startswith(BUILTIN))
+
 
 def shipped(name: str) -> Path:
     """Where the configuration shipped under `name` is: in the folder beside this package."""

@@ -11,7 +11,7 @@ from app.settings.picker_config import (
     ProfileSpec,
     RequestHandler,
 )
-from app.settings.sections import Observability, PoolSettings, Routing, Shutdown, Simulation, Transports
+from app.settings.sections import Observability, PoolSettings, Reload, Routing, Shutdown, Simulation, Transports
 from app.settings.types import Many, Section
 
 API_VERSIONS = ("llm-d.ai/v1alpha1", "inference.networking.x-k8s.io/v1alpha1")
@@ -51,6 +51,8 @@ class Settings(BaseSettings):
     """Logs."""
     shutdown: Shutdown = Shutdown()
     """What SIGTERM does."""
+    reload: Reload = Reload()
+    """Taking over a changed configuration without a restart."""
     simulation: Simulation = Simulation()
     """Simulated model servers in this process."""
 

@@ -174,6 +174,15 @@ class Shutdown(Section):
     """For requests in flight to end."""
 
 
+class Reload(Section):
+    """Taking over a changed configuration without a restart. SIGHUP and `POST /-/reload` do it at any time."""
+
+    watch: bool = True
+    """Whether changes of the configuration's files, and of plugin files that it names, are noticed."""
+    settle: Duration = Field(default=0.5, gt=0)
+    """How long files must stay as they are before they are read: some are written in several steps."""
+
+
 class Simulation(Section):
     """Simulated model servers in this process, as a fleet to try things on."""
 

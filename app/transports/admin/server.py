@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 from aiohttp import web
+
+from app.transports.listening import Listener
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -20,7 +22,11 @@ class AdminListen:
     bind: str
     port: int
     allow_from: Sequence[str]
-    """Networks that may read `/debug`."""
+    """Networks that may read `/debug` and use `/-/reload`."""
+
+
+async def _no_reload() -> tuple[str, bool]:
+    return "nothing is reloaded here\n", False
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +41,31 @@ class Insight:
     """The endpoints' states."""
     configuration: Callable[[], str]
     """The effective configuration as YAML."""
+    reload: Callable[[], Awaitable[tuple[str, bool]]] = _no_reload
+    """Loads the configuration anew: what there is to say, and whether it holds now."""
+    remarks: Callable[[], Sequence[str]] = tuple
+    """Lines that `/readyz?verbose` says besides its conditions."""
 
 
 class AdminServer:
-    """Serves `/healthz`, `/readyz`, `/metrics` and `/debug/…`."""
+    """Serves `/healthz`, `/readyz`, `/metrics`, `/debug/…` and `/-/reload`."""
 
     def __init__(self, listen: AdminListen, insight: Insight) -> None:
         self._listen = listen
         self._insight = insight
-        self._allowed = [ipaddress.ip_network(network, strict=False) for network in listen.allow_from]
         self._runner: web.AppRunner | None = None
-        self.port = listen.port
+        self.listener = Listener(listen.bind, listen.port)
+        """What moves it to another address."""
+        self.allow_from(listen.allow_from)
+
+    @property
+    def port(self) -> int:
         """The port in use, once started."""
+        return self.listener.port
+
+    def allow_from(self, networks: Sequence[str]) -> None:
+        """Who may read `/debug` and use `/-/reload` from now on."""
+        self._allowed = [ipaddress.ip_network(network, strict=False) for network in networks]
 
     async def start(self) -> None:
         """Opens the port. Raises `OSError` if it can't."""
@@ -56,13 +75,14 @@ class AdminServer:
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/debug/endpoints", self._debug(self._endpoints))
         app.router.add_get("/debug/config", self._debug(self._config))
+        app.router.add_post("/-/reload", self._debug(self._reload))
         self._runner = web.AppRunner(app, handle_signals=False, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
-        await web.TCPSite(self._runner, self._listen.bind, self._listen.port).start()
-        self.port = self._runner.addresses[0][1]
+        await self.listener.start(self._runner)
 
     async def stop(self) -> None:
         """Closes the port."""
+        await self.listener.close()
         if self._runner is not None:
             await self._runner.cleanup()
 
@@ -74,6 +94,7 @@ class AdminServer:
         ready = all(conditions.values())
         lines = [f"[{'+' if holds else '-'}] {name}" for name, holds in conditions.items()]
         verdict = "ready" if ready else "not ready"
+        lines += self._insight.remarks()
         shown = [*lines, verdict] if "verbose" in request.query or not ready else [verdict]
         return web.Response(status=200 if ready else 503, text="\n".join(shown) + "\n")
 
@@ -83,6 +104,10 @@ class AdminServer:
     async def _endpoints(self) -> web.Response:
         body = orjson.dumps({"endpoints": self._insight.endpoints()}, option=orjson.OPT_INDENT_2)
         return web.Response(body=body + b"\n", content_type="application/json")
+
+    async def _reload(self) -> web.Response:
+        text, done = await self._insight.reload()
+        return web.Response(status=200 if done else 409, text=text)
 
     async def _config(self) -> web.Response:
         return web.Response(text=self._insight.configuration(), content_type="application/yaml")

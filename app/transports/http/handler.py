@@ -55,7 +55,8 @@ class Handler:
         """`suspect` is told of an endpoint that failed, to have it looked at; `on_failure` of each failed attempt."""
         self._router = router
         self._upstream = upstream
-        self._limits = limits
+        self.limits = limits
+        """May be replaced at any time; requests under way keep what they began with."""
         self._suspect = suspect
         self._on_failure = on_failure
         self._serving = 0
@@ -93,13 +94,13 @@ class Handler:
                 answer.close()  # gives the connection back if the answer was read to its end, else closes it
 
     async def _read(self, request: web.Request, request_id: str) -> tuple[bytes, InferenceRequest]:
-        if self._limits.in_flight and self._serving > self._limits.in_flight:
+        if self.limits.in_flight and self._serving > self.limits.in_flight:
             raise SaturatedError("the router has as many requests in flight as it is allowed")
-        body = await read_body(request, limit=self._limits.body_bytes, timeout=self._limits.body_timeout)
+        body = await read_body(request, limit=self.limits.body_bytes, timeout=self.limits.body_timeout)
         return body, self._parse(request, request_id, body)
 
     def _parse(self, request: web.Request, request_id: str, body: bytes) -> InferenceRequest:
-        plain = decompressed(body, request.headers.get("content-encoding", ""), limit=self._limits.body_bytes)
+        plain = decompressed(body, request.headers.get("content-encoding", ""), limit=self.limits.body_bytes)
         headers = lower_case(request.headers)
         return self._router.parse(RawRequest(request_id, request.path, plain, request.method, headers, len(body)))
 

@@ -11,6 +11,7 @@ from aiohttp import web
 
 from app.domain.errors import ShuttingDownError
 from app.transports.http.handler import refuse, request_id_of
+from app.transports.listening import Listener
 
 Handle = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -35,12 +36,16 @@ class HttpServer:
         self._handler = handler
         self._models = models
         self._runner: web.AppRunner | None = None
-        self._site: web.TCPSite | None = None
+        self.listener = Listener(listen.bind, listen.port)
+        """What moves it to another address."""
         self._serving = 0
         self._idle = asyncio.Event()
         self._draining = False
-        self.port = listen.port
+
+    @property
+    def port(self) -> int:
         """The port in use, once started."""
+        return self.listener.port
 
     async def start(self) -> None:
         """Opens the port. Raises `OSError` if it can't."""
@@ -59,15 +64,12 @@ class HttpServer:
             shutdown_timeout=1.0,
         )
         await self._runner.setup()
-        self._site = web.TCPSite(self._runner, self._listen.bind, self._listen.port, backlog=1024)
-        await self._site.start()
-        self.port = self._runner.addresses[0][1]
+        await self.listener.start(self._runner)
 
     async def stop(self, timeout: float) -> None:  # noqa: ASYNC109 - a bound, not a cancel scope
         """Closes the listener, lets requests end for `timeout` seconds, then breaks them off."""
         self._draining = True
-        if self._site is not None:
-            await self._site.stop()
+        await self.listener.close()
         if self._serving:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._idle.wait(), timeout)

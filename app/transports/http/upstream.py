@@ -38,10 +38,13 @@ class Upstream:
 
     def __init__(self, *, connect_timeout: float, response_timeout: float, idle_timeout: float) -> None:
         """Timeouts in seconds: for a connection, for the head of an answer, for the next piece of its body."""
-        self._connect_timeout = connect_timeout
-        self._response_timeout = response_timeout
-        self._idle_timeout = idle_timeout
+        self.wait_for(connect=connect_timeout, response=response_timeout, idle=idle_timeout)
         self._session: aiohttp.ClientSession | None = None
+
+    def wait_for(self, *, connect: float, response: float, idle: float) -> None:
+        """Other timeouts from now on, in seconds."""
+        self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect)
+        self._response_timeout, self._idle_timeout = response, idle
 
     async def send(
         self, endpoint: Endpoint, method: str, path: str, headers: Mapping[str, str], body: bytes
@@ -55,7 +58,13 @@ class Upstream:
         try:
             async with asyncio.timeout(self._response_timeout):
                 return await self._open_session().request(
-                    method, url, headers=headers, data=_payload(body), allow_redirects=False, trace_request_ctx=seen
+                    method,
+                    url,
+                    headers=headers,
+                    data=_payload(body),
+                    allow_redirects=False,
+                    timeout=self._timeout,
+                    trace_request_ctx=seen,
                 )
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             if isinstance(error, aiohttp.ClientConnectorError) and is_ours(error.os_error):
@@ -92,7 +101,6 @@ class Upstream:
             trace.on_connection_reuseconn.append(_reused)
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_CONNECTION, ttl_dns_cache=10),
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._connect_timeout),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=False,
                 skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),

@@ -1,0 +1,78 @@
+"""Notices when files changed, however they are replaced, and waits until whoever writes them is done."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping
+from contextlib import aclosing
+from pathlib import Path
+
+from watchfiles import awatch
+
+LOOK_EVERY = 5000
+"""Milliseconds after which files are looked at even if no change was noticed, as on some bind mounts."""
+
+PATIENCE = 10
+"""How many times longer is waited while a file is empty or gone: somebody is about to write it."""
+
+Contents = Mapping[Path, bytes | None]
+
+
+async def file_changes(paths: Callable[[], Collection[Path]], settle: Callable[[], float]) -> AsyncIterator[None]:
+    """Yields after each change of what the files `paths` hold, once they have stayed the same for `settle` seconds.
+
+    A file that is renamed over, written in steps, deleted and made again, or behind a symbolic link that is swapped is
+    a changed file; one that is touched is not.
+    """
+    known = _contents(paths())
+    while True:
+        folders = _folders(paths())
+        async with aclosing(_looks(folders)) as looks:
+            async for _ in looks:
+                if _contents(paths()) != known:
+                    now = await _settled(paths, settle())
+                    if now != known:
+                        known = now
+                        yield
+                        known = {**_contents(paths()), **{path: known[path] for path in paths() if path in known}}
+                if _folders(paths()) != folders:
+                    break
+
+
+async def _looks(folders: Collection[Path]) -> AsyncGenerator[None]:
+    """A moment to look: something happened in the folders, or it has been a while."""
+    if not folders:
+        while True:
+            await asyncio.sleep(LOOK_EVERY / 1000)
+            yield
+    async for _ in awatch(*folders, recursive=False, step=20, rust_timeout=LOOK_EVERY, yield_on_timeout=True):
+        yield
+
+
+async def _settled(paths: Callable[[], Collection[Path]], settle: float) -> Contents:
+    now, waited = _contents(paths()), 0
+    while True:
+        await asyncio.sleep(settle)
+        waited += 1
+        again = _contents(paths())
+        if again != now:
+            now, waited = again, 0
+        elif all(now.values()) or waited >= PATIENCE:
+            return now
+
+
+def _contents(paths: Collection[Path]) -> Contents:
+    return {path: _read(path) for path in paths}
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
+
+
+def _folders(paths: Collection[Path]) -> frozenset[Path]:
+    """Where the files are and where their links lead, as far as that exists."""
+    folders = {folder for path in paths for folder in (path.parent, path.resolve().parent)}
+    return frozenset(folder for folder in folders if folder.is_dir())

@@ -1,0 +1,228 @@
+"""How each part of the process goes from one configuration to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Never
+
+from dependency_injector import providers
+from prometheus_client import CollectorRegistry
+
+from app.extension import MetricsRegistry
+from app.lifecycle import Parts
+from app.observability.logging import set_up_logging
+from app.reload import NeedsRestartError, Step
+from app.settings.schema import Settings
+from containers import options, parts
+from containers.building import build_all
+from containers.generation import GenerationContainer, build_generation, pipeline_of
+from containers.planning.plan import Plan
+
+if TYPE_CHECKING:
+    from containers.application import ApplicationContainer
+    from containers.assembly import Checked
+
+End = Callable[[], Awaitable[None]]
+
+FIXED = (
+    "simulation",
+    "transports.http.enabled",
+    "transports.http.limits.headerBytes",
+    "transports.http.timeouts.keepAlive",
+    "transports.admin.enabled",
+)
+"""What a running process can't change."""
+
+
+def no_next_configuration() -> Never:
+    """Of a container that was not made from sources."""
+    raise RuntimeError("this container was not made from a configuration that can be loaded again")
+
+
+def watched_files_of(app: ApplicationContainer) -> Callable[[], Collection[Path]]:
+    """The files that make up the configuration: its own, and those of plugins that it names by file."""
+
+    def files() -> Collection[Path]:
+        plan: Plan = app.plan()
+        addresses = (plugin.type_name.rpartition(":")[0] for plugin in plan.plugins.values())
+        return [*app.configuration_files(), *(Path(path) for path in addresses if path.endswith(".py"))]
+
+    return files
+
+
+def settle_of(app: ApplicationContainer) -> Callable[[], float]:
+    """How long files must rest, as configured now."""
+    return lambda: float(app.settings().reload.settle)
+
+
+def steps_of(app: ApplicationContainer) -> Callable[[Checked], Sequence[Step] | None]:
+    """What it takes to go from what `app` runs on to another configuration; None when that is the same."""
+
+    def steps(checked: Checked) -> Sequence[Step] | None:
+        before: Settings = app.settings()
+        after = checked.configuration.settings
+        kept = kept_plugins(app.plan(), app.generation(), checked.plan)
+        if before == after and len(kept) == len(checked.plan.plugins) == len(app.plan().plugins):
+            return None
+        refuse_fixed(before, after)
+        return _Change(app, checked, kept).steps()
+
+    return steps
+
+
+def refuse_fixed(before: Settings, after: Settings) -> None:
+    """Raises `NeedsRestartError` for what a running process can't change."""
+    old, new = (settings.model_dump(by_alias=True) for settings in (before, after))
+    changed = [path for path in FIXED if _at(old, path) != _at(new, path)]
+    if changed:
+        raise NeedsRestartError(changed)
+
+
+def _at(data: Any, path: str) -> object:
+    for key in path.split("."):
+        data = data[key]
+    return data
+
+
+def kept_plugins(old: Plan, generation: GenerationContainer, new: Plan) -> Mapping[str, object]:
+    """The plugins that go on with all they know: of the same class, parameters and references, transitively."""
+    same: dict[str, bool] = {}
+
+    def unchanged(name: str) -> bool:
+        if name not in same:
+            before, after = old.plugins.get(name), new.plugins[name]
+            same[name] = (
+                before is not None
+                and before.type.cls is after.type.cls
+                and before.params == after.params
+                and all(unchanged(reference.name) for reference in after.references)
+            )
+        return same[name]
+
+    built: Mapping[str, Any] = generation.plugins.providers  # type: ignore[assignment]
+    return {name: built[name]() for name in new.plugins if unchanged(name)}
+
+
+class _Change:
+    """One change from the configuration that an application runs on to another."""
+
+    def __init__(self, app: ApplicationContainer, checked: Checked, kept: Mapping[str, object]) -> None:
+        self._app = app
+        self._checked = checked
+        self._settings = checked.configuration.settings
+        self._kept = kept
+        self._registries: dict[str, CollectorRegistry] = {}
+        self._observers = parts.observers(
+            app.request_metrics(), app.access_log(), access=self._settings.observability.logging.access
+        )
+        services = {**app.services(), MetricsRegistry: self._registry_of}
+        self._generation = build_generation(checked.plan, services, self._observers, kept)
+        self._fresh = Parts(())
+        self._dropped = Parts(())
+        self._end_discovery: End = _nothing
+        self._close_http: End = _nothing
+        self._close_admin: End = _nothing
+
+    def steps(self) -> Sequence[Step]:
+        """In the order they are prepared and committed."""
+        discovery, http, admin = (
+            self._app.discovery(), self._app.http_server().listener, self._app.admin_server().listener,
+        )  # fmt: skip
+        return (
+            Step("plugins", self._start_plugins, self._stop_fresh, self._swap, self._retire_plugins),
+            Step("discovery", self._prepare_discovery, discovery.abandon, self._swap_discovery, self._retire_discovery),
+            Step("http", self._prepare_http, http.abandon, self._swap_http, self._retire_http),
+            Step("admin", self._prepare_admin, admin.abandon, self._swap_admin, self._retire_admin),
+            Step("the rest", commit=self._change_values),
+        )
+
+    # -- plugins
+
+    def _registry_of(self, name: str) -> CollectorRegistry:
+        return self._registries.setdefault(name, CollectorRegistry())
+
+    async def _start_plugins(self) -> None:
+        build_all(self._generation, self._checked.configuration)
+        self._pipeline = pipeline_of(self._generation)
+        self._fresh = Parts(part for part in parts.plugin_parts(self._generation) if part.name not in self._kept)
+        await self._fresh.start()
+
+    async def _stop_fresh(self) -> None:
+        await self._fresh.stop()
+
+    def _swap(self) -> None:
+        app = self._app
+        self._before = app.router().pipeline
+        app.router().pipeline = self._pipeline
+        alive = app.plugins_alive()
+        gone = {part.name for part in alive.started} - self._kept.keys()
+        self._dropped.take(alive.give_away(gone))
+        alive.take(self._fresh.give_away({part.name for part in self._fresh.started}))
+        app.plugin_metrics().change(self._kept.keys(), self._registries)
+        app.monitor().change(parts.bindings_of(self._generation), options.monitor_options(self._settings))
+        for provider, value in (
+            (app.generation, providers.Object(self._generation)),
+            (app.settings, providers.Object(self._settings)),
+            (app.plan, providers.Object(self._checked.plan)),
+            (app.effective, providers.Callable(self._checked.effective)),
+        ):
+            provider.reset_override()
+            provider.override(value)
+
+    async def _retire_plugins(self) -> None:
+        """Waits for the requests that began before; then nobody uses the plugins that were dropped."""
+        await self._before.open.ended()
+        await self._dropped.stop()
+
+    # -- the fleet
+
+    async def _prepare_discovery(self) -> None:
+        written_down = parts.written_down(self._settings.pool.endpoints, self._app.simulation())
+        await self._app.discovery().prepare(written_down, parts.discovery_of(self._generation))
+
+    def _swap_discovery(self) -> None:
+        self._app.pool().count_as_stale_after(self._settings.pool.scrape.stale_after)
+        self._end_discovery = self._app.discovery().commit()
+
+    async def _retire_discovery(self) -> None:
+        await self._end_discovery()
+
+    # -- transports
+
+    async def _prepare_http(self) -> None:
+        listen = options.http_listen(self._settings)
+        await self._app.http_server().listener.prepare(listen.bind, listen.port)
+
+    def _swap_http(self) -> None:
+        self._close_http = self._app.http_server().listener.commit()
+        self._app.handler().limits = options.limits(self._settings)
+        self._app.upstream().wait_for(**options.timeouts(self._settings))
+
+    async def _retire_http(self) -> None:
+        await self._close_http()
+
+    async def _prepare_admin(self) -> None:
+        listen = options.admin_listen(self._settings)
+        await self._app.admin_server().listener.prepare(listen.bind, listen.port)
+
+    def _swap_admin(self) -> None:
+        self._close_admin = self._app.admin_server().listener.commit()
+        self._app.admin_server().allow_from(self._settings.transports.admin.allow_from)
+
+    async def _retire_admin(self) -> None:
+        await self._close_admin()
+
+    # -- values
+
+    def _change_values(self) -> None:
+        router, settings = self._app.router(), self._settings
+        router.retries = settings.transports.http.retries
+        router.producer_deadline = settings.routing.producer_deadline
+        self._app.lifecycle().drain_delay = settings.shutdown.delay
+        logging = settings.observability.logging
+        set_up_logging(format=logging.format, level=logging.level)
+
+
+async def _nothing() -> None:
+    pass
