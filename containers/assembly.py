@@ -14,6 +14,7 @@ from app.settings.layers import Sources
 from containers.application import ApplicationContainer
 from containers.building import build_all
 from containers.catalogue import Catalogue
+from containers.conversion import converted
 from containers.effective import effective
 from containers.generation import GenerationContainer
 from containers.planning.plan import Plan
@@ -32,6 +33,10 @@ class Checked:
     def effective(self, *, origins: bool = False) -> str:
         """The effective configuration as YAML."""
         return effective(self.configuration, self.plan, origins=origins)
+
+    def converted(self) -> str:
+        """The configuration as a plain `EndpointPickerConfig`."""
+        return converted(self.configuration, self.plan)
 
     def container(self, **instead: object) -> ApplicationContainer:
         """A fresh container, nothing in it built yet. `instead` are objects in place of providers, by name."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from app.extension import Filter, Picker, Scorer
 from app.settings.configuration import Configuration
+from app.settings.picker_config import ProfileEntry
 from app.settings.tree import DEFAULT, Entries, Entry, Items, Node, Origin, Scalar, origin_of
 from app.settings.writer import write_yaml
 from containers.planning.plan import Plan, PluginPlan, ProfilePlan
@@ -72,11 +74,13 @@ class _Effective:
                 continue
             index, spec = specs[profile.name]
             path: Path = ("schedulingProfiles", index)
-            kept = [(i, e) for i, e in enumerate(spec.plugins) if e.enabled and e.plugin_ref in self._plan.plugins]
+            kept = [
+                (place, entry) for place, entry in enumerate(spec.plugins) if takes_part(entry, profile, self._plan)
+            ]
             refs = [entry.plugin_ref for _, entry in kept]
             entries = [
-                self._node(data, (*path, "plugins", place))
-                for (place, _), data in zip(kept, _entries_of(profile, refs), strict=True)
+                self._node({**data, **_roles_of(entry)}, (*path, "plugins", place))
+                for (place, entry), data in zip(kept, _entries_of(profile, refs), strict=True)
             ]
             if profile.picker not in refs:
                 entries.append(self._node({"pluginRef": profile.picker}, (), "a profile needs a picker"))
@@ -84,6 +88,19 @@ class _Effective:
             items = Items(tuple(entries), DEFAULT)
             nodes.append(Entries({"name": Entry(DEFAULT, name), "plugins": Entry(DEFAULT, items)}, DEFAULT))
         return Items(tuple(nodes), DEFAULT)
+
+
+def takes_part(entry: ProfileEntry, profile: ProfilePlan, plan: Plan) -> bool:
+    """Whether an entry is in force: not if it is disabled, or a picker that a stronger layer replaced."""
+    plugin = plan.plugins.get(entry.plugin_ref)
+    if not entry.enabled or plugin is None:
+        return False
+    only_picks = plugin.type.serves(Picker) and not plugin.type.serves(Filter, Scorer)
+    return plugin.name == profile.picker or not only_picks
+
+
+def _roles_of(entry: ProfileEntry) -> dict[str, Any]:
+    return {"as": list(entry.as_)} if entry.as_ else {}
 
 
 def _plugin_data(plugin: PluginPlan) -> dict[str, Any]:

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
-from app.commands.arguments import add_configuration, sources_of, tell
+from app.commands.arguments import EXIT_FAULTS, add_configuration, sources_of, tell
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     add_configuration(parser)
+    parser.add_argument("--strict", action="store_true", help="take warnings for errors")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Exit code 0 without errors, 1 with."""
+    """Exit code 0 without errors, 1 with; with `--strict` also with warnings."""
     from containers.assembly import check  # noqa: PLC0415 - only commands that build load all plugins
 
     checked = check(sources_of(arguments))
     warnings = checked.configuration.faults.warnings
     tell(warnings)
+    if arguments.strict and warnings:
+        print(f"{len(warnings)} warning{'s' * (len(warnings) != 1)}", file=sys.stderr)  # noqa: T201
+        return EXIT_FAULTS
     plugins, profiles = len(checked.plan.plugins), len(checked.plan.profiles)
     told = f", {len(warnings)} warning{'s' * (len(warnings) != 1)}" if warnings else ""
     print(f"fine: {plugins} plugins, {profiles} profile{'s' * (profiles != 1)}{told}")  # noqa: T201

@@ -11,6 +11,14 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     add_configuration(parser)
     parser.add_argument("--origins", action="store_true", help="say behind each value which layer set it")
+    parser.add_argument(
+        "--as",
+        dest="form",
+        choices=["effective", "endpointpickerconfig"],
+        default="effective",
+        help="'effective': with all defaults and what was added; 'endpointpickerconfig': what was written, in whatever "
+        "form, in the current one",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -19,5 +27,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     checked = check(sources_of(arguments))
     tell(checked.configuration.faults.warnings)
-    print(checked.effective(origins=arguments.origins), end="")  # noqa: T201
+    if arguments.form == "effective":
+        print(checked.effective(origins=arguments.origins), end="")  # noqa: T201
+    else:
+        print(checked.converted(), end="")  # noqa: T201
     return 0

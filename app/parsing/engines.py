@@ -15,7 +15,7 @@ def parse_vllm_generate(raw: RawRequest) -> InferenceRequest:
     """A request of vLLM's `/inference/v1/generate`. Raises `BadRequestError`."""
     fields = json_object(raw.body)
     ids = fields.get("token_ids")
-    prompts = () if isinstance(ids, str) else of_text_or_tokens(ids)
+    prompts = of_text_or_tokens(ids) if isinstance(ids, list) and all(map(_is_token, ids)) else ()
     if not any(prompts):
         raise BadRequestError(f"'token_ids' must be a list of token ids, not empty; found {kind_of(ids)}")
     return raw.parsed(
@@ -30,7 +30,7 @@ def parse_vllm_generate(raw: RawRequest) -> InferenceRequest:
 def parse_sglang_generate(raw: RawRequest) -> InferenceRequest:
     """A request of SGLang's `/generate`: text or token ids, one or a list. Raises `BadRequestError`."""
     fields = json_object(raw.body)
-    key = "input_ids" if "input_ids" in fields else "text"
+    key = "text" if fields.get("input_ids") is None else "input_ids"
     prompts = of_text_or_tokens(fields.get(key))
     if not any(prompts):
         raise BadRequestError(f"'text' or 'input_ids' must be there and not empty, found {kind_of(fields.get(key))}")
@@ -41,3 +41,7 @@ def parse_sglang_generate(raw: RawRequest) -> InferenceRequest:
         streaming=fields.get("stream") is True,
         max_output_tokens=count_of(fields.get("sampling_params"), "max_new_tokens"),
     )
+
+
+def _is_token(item: object) -> bool:
+    return isinstance(item, int) and not isinstance(item, bool)

@@ -14,10 +14,10 @@ from app.domain.request import InferenceRequest, RawRequest
 from app.parsing.openai import parse_openai
 
 VLLM_GRPC_PATHS = ("vllm.grpc.engine.VllmEngine/Generate", "vllm.grpc.engine.VllmEngine/Embed")
-VERTEX_PATHS = (
-    "google.cloud.aiplatform.v1.PredictionService/ChatCompletions",
-    "google.cloud.aiplatform.v1.PredictionService/RawPredict",
-    "google.cloud.aiplatform.v1.PredictionService/StreamRawPredict",
+VERTEX_PATHS = tuple(
+    f"google.cloud.aiplatform.{version}.PredictionService/{method}"
+    for version in ("v1", "v1beta1")
+    for method in ("ChatCompletions", "RawPredict", "StreamRawPredict")
 )
 
 _FRAME = 5

@@ -13,7 +13,9 @@ from app.parsing.prompts import of_messages, of_text_or_tokens
 def parse_openai(raw: RawRequest) -> InferenceRequest:
     """The request of one of the API's paths. Raises `BadRequestError` when the body does not fit the path."""
     path = raw.path.rstrip("/")
-    read_prompts = next(read for suffix, read in _PROMPTS.items() if path.endswith(suffix))
+    read_prompts = next((read for suffix, read in _PROMPTS.items() if path.endswith(suffix)), None)
+    if read_prompts is None:
+        raise BadRequestError(f"the path {raw.path} is none of the OpenAI API")
     fields = json_object(raw.body)
     model = text_or_none(fields.get("model")) or "" if path.endswith("conversations") else model_of(fields)
     return raw.parsed(

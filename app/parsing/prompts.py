@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 from xxhash import xxh3_128_digest
 
+from app.domain.errors import BadRequestError
 from app.domain.request import BYTES_PER_TOKEN
 
 MEDIA_TOKENS = 256
@@ -45,7 +46,14 @@ def of_text_or_tokens(prompt: Any) -> tuple[bytes, ...]:
         return ()
     if all(isinstance(item, int) for item in prompt):
         return (_tokens(prompt),)
-    return tuple([single for item in prompt for single in of_text_or_tokens(item)])
+    try:
+        return tuple([single for item in prompt for single in of_text_or_tokens(item)])
+    except RecursionError:
+        raise BadRequestError("the body is nested too deep") from None
+
+
+_WORDS = ("tool_use", "tool_result", "server_tool_use", "thinking", "redacted_thinking")
+"""Parts of messages that engines render as text."""
 
 
 def _add_message(message: Mapping[str, Any], pieces: list[bytes]) -> None:
@@ -73,6 +81,8 @@ def _part(part: Any) -> bytes:
         text = part.get("text")
         if isinstance(text, str) and part.get("type") in ("text", "input_text", "output_text"):
             return _text(text)
+        if part.get("type") in _WORDS:
+            return _json(part)
     return _media(part)
 
 

@@ -13,8 +13,8 @@ from app.settings.tree import Entries, Entry, Items, Node, Scalar, is_null
 ORDER_KEYS = ("before", "after")
 """Keys that a named list's item may have besides the schema's: where a layer puts a new item."""
 
-Elsewhere = Callable[[str], str]
-"""Takes a folded key; says in which sections the schema has it, or nothing."""
+Elsewhere = Callable[[str, Entries], str]
+"""Takes a folded key and the mapping that it is in; says where it belongs, or nothing."""
 
 
 def normalise(node: Node, shape: Shape, faults: Faults, elsewhere: Elsewhere, *, ordered: bool = False) -> Node:
@@ -50,7 +50,7 @@ def _model(node: Entries, model: type[BaseModel], faults: Faults, elsewhere: Els
         if name is None and ordered and key in ORDER_KEYS:
             name = key
         if name is None:
-            hint = elsewhere(fold(key)) or did_you_mean(key, known.values())
+            hint = elsewhere(fold(key), node) or did_you_mean(key, known.values())
             faults.error(entry.origin, f"unknown key {key!r}", hint)
         elif name in found:
             first = found[name].origin

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from pydantic import BaseModel
 from app.settings.dialects.forms import DOCUMENT
 from app.settings.dialects.translation import to_current, written_out
 from app.settings.errors import Faults, UsageError
-from app.settings.keys import name_of, normalise
+from app.settings.keys import Elsewhere, name_of, normalise
 from app.settings.merging import merge
 from app.settings.picker_config import PluginSpec
 from app.settings.reader import read_scalar, read_yaml
@@ -75,10 +76,11 @@ def load_layers(sources: Sources, params_model: ParamsModel, faults: Faults) -> 
 
 
 def _lay(merged: Node, layer: Entries, params_model: ParamsModel, faults: Faults) -> Node:
-    document = normalise(written_out(layer, faults), DOCUMENT, faults, _where_else)
+    where_else = _or_in_parameters(params_model, _types_by_name(merged))
+    document = normalise(written_out(layer, faults), DOCUMENT, faults, where_else)
     assert isinstance(document, Entries)  # noqa: S101 - of a mapping comes a mapping
     current = to_current(document, _types_by_name(merged), faults)
-    normal = normalise(current, ROOT, faults, _where_else)  # finds the twins that the translation brought together
+    normal = normalise(current, ROOT, faults, where_else)  # finds the twins that the translation brought together
     return merge(merged, _with_normal_parameters(normal, merged, params_model, faults), ROOT, faults)
 
 
@@ -100,7 +102,7 @@ def _with_parameters(item: Node, inherited: Mapping[str, str], params_model: Par
     model = params_model(item.text("type") or inherited.get(name, name))
     if model is None or not isinstance(entry.node, Entries):
         return item
-    normal = normalise(entry.node, Shape("model", model=model), faults, lambda _: "")
+    normal = normalise(entry.node, Shape("model", model=model), faults, _where_else_than_in(model))
     return item.with_("parameters", Entry(entry.origin, normal))
 
 
@@ -235,6 +237,34 @@ def _named(name: str, rest: Sequence[tuple[str, str | None]], shape: Shape, valu
 
 
 # -- hints
+
+
+def _or_in_parameters(params_model: ParamsModel, inherited: Mapping[str, str]) -> Elsewhere:
+    """For the schema's keys: one that a plugin has as a parameter stands beside `parameters` by a slip."""
+
+    def where(folded: str, node: Entries) -> str:
+        name = node.text("name") or ""
+        type_name = node.text("type", "plugin") or inherited.get(name, name)
+        model = params_model(type_name) if type_name else None
+        if model is not None and folded in keys_of(model):
+            holder = "args" if "args" in node.entries else "parameters"
+            return f"{keys_of(model)[folded]!r} of {type_name} belongs in its {holder}"
+        return _where_else(folded)
+
+    return where
+
+
+def _where_else_than_in(model: type[BaseModel]) -> Elsewhere:
+    """For a plugin's parameters: a key of a plugin's entry stands there by a slip, unless a parameter is meant."""
+
+    def where(folded: str, _: Entries) -> str:
+        near = difflib.get_close_matches(folded, keys_of(model), n=1)
+        return "" if near or folded not in _OF_PLUGINS else _where_else(folded)
+
+    return where
+
+
+_OF_PLUGINS = ("weight", "enabled", "type", "pluginref", "before", "after")
 
 
 def _where_else(folded: str) -> str:

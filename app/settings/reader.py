@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from app.settings.errors import Faults
+from app.settings.slips import slip_of
 from app.settings.tree import Entries, Entry, Items, Node, Origin, Scalar
 
 MAX_NODES = 100_000
@@ -69,9 +70,9 @@ def read_yaml(text: str | bytes, source: str, faults: Faults) -> Entries:
     try:
         return _mapping(list(_compose(text)), source, faults)
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        place = Origin(source, mark.line + 1, mark.column + 1) if mark else start
-        faults.error(place, f"this is not YAML: {_sentence(error)}", _hint_at(error))
+        slip = slip_of(text, error)
+        place = Origin(source, slip.line, slip.column) if slip.line else start
+        faults.error(place, f"this is not YAML: {slip.sentence}", slip.hint)
     except yaml.reader.ReaderError as error:
         place = Origin(source, *_place_in(text, error.position))
         faults.error(place, f"this is not YAML: {error.reason} ({_code(error.character)})")
@@ -218,21 +219,3 @@ def _place(node: yaml.Node) -> tuple[int, int]:
 
 def _kind_of_root(node: Node) -> str:
     return "a list" if isinstance(node, Items) else "a single value"
-
-
-def _sentence(error: yaml.MarkedYAMLError) -> str:
-    parts = [part for part in (error.context, error.problem) if part]
-    return ", ".join(parts).replace("\n", " ")
-
-
-def _hint_at(error: yaml.MarkedYAMLError) -> str:
-    problem = error.problem or ""
-    if "'\\t'" in problem:
-        return "indent with spaces, not with tabs"
-    if "mapping values are not allowed" in problem:
-        return "is the indentation right, and is every text with a colon quoted?"
-    if "could not find expected ':'" in problem:
-        return "a key needs a colon after it"
-    if "undefined alias" in problem:
-        return "an anchor must stand before its alias"
-    return "is the indentation right?" if "block" in (error.context or "") else ""

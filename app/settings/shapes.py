@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -54,7 +54,7 @@ def shape_of(annotation: Any) -> Shape:
 @cache
 def keys_of(model: type[BaseModel]) -> Mapping[str, str]:
     """The keys of a model as YAML spells them, by their folded form; another name of a field leads to its first."""
-    return {fold(name): names[0] for names, _ in _fields(model) for name in names}
+    return {fold(name): names[0] for names, _ in fields_of(model) for name in names}
 
 
 @cache
@@ -66,8 +66,24 @@ def shape_at(model: type[BaseModel], key: str) -> Shape:
 
 def field_at(model: type[BaseModel], key: str) -> FieldInfo:
     """The field of `model` that YAML spells `key`."""
-    (field,) = [field for names, field in _fields(model) if names[0] == key]
+    (field,) = [field for names, field in fields_of(model) if names[0] == key]
     return field
+
+
+def range_of(model: type[BaseModel], path: Sequence[str | int]) -> Mapping[str, float]:
+    """The bounds (`ge`, `gt`, `le`, `lt`) of the number at `path`, in the schema's spelling, below a model."""
+    shape, bounds = Shape("model", model=model), {}
+    for step in path:
+        if isinstance(step, int) or shape.kind == "map":
+            shape = shape.inner or VALUE
+        elif shape.model is not None and fold(step) in keys_of(shape.model):
+            key = keys_of(shape.model)[fold(step)]
+            constraints = field_at(shape.model, key).metadata
+            bounds = {b: getattr(c, b) for c in constraints for b in ("ge", "gt", "le", "lt") if hasattr(c, b)}
+            shape = shape_at(shape.model, key)
+        else:
+            return {}
+    return bounds
 
 
 def identity_of(shape: Shape) -> tuple[str, ...]:
@@ -80,7 +96,7 @@ def identity_of(shape: Shape) -> tuple[str, ...]:
 
 
 @cache
-def _fields(model: type[BaseModel]) -> list[tuple[tuple[str, ...], FieldInfo]]:
+def fields_of(model: type[BaseModel]) -> list[tuple[tuple[str, ...], FieldInfo]]:
     """Each field with its names in YAML, the first of which is the schema's spelling."""
     return [(_names(name, field), field) for name, field in model.model_fields.items()]
 

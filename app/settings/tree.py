@@ -108,6 +108,17 @@ def plain(node: Node) -> Any:
             return {key: plain(entry.node) for key, entry in entries.items()}
 
 
+def as_node(value: Any, origin: Origin) -> Node:
+    """Plain data as a tree, all of it from one place."""
+    match value:
+        case dict():
+            return Entries({key: Entry(origin, as_node(below, origin)) for key, below in value.items()}, origin)
+        case list() | tuple():
+            return Items(tuple(as_node(item, origin) for item in value), origin)
+        case _:
+            return Scalar(value, origin)
+
+
 def kind(node: Node) -> str:
     """What a node is called in an error."""
     match node:

@@ -6,10 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from app.settings.errors import Faults, did_you_mean
 from app.settings.schema import API_VERSIONS, Settings
+from app.settings.shapes import range_of
 from app.settings.tree import Entries, Node, Origin, exists, kind_of, locate, plain, without
 
 _SECRET = re.compile(r"secret|password|passwd|token$|api[-_]?key|credential", re.IGNORECASE)
@@ -45,14 +46,16 @@ def _place(fault: Any) -> list[tuple[int, str]]:
     return [(step, "") if isinstance(step, int) else (-1, step) for step in fault["loc"]]
 
 
-def report(fault: Any, tree: Node, faults: Faults, base: Sequence[str | int] = ()) -> None:
-    """Adds one of pydantic's errors about what stands at `base` in `tree`."""
+def report(
+    fault: Any, tree: Node, faults: Faults, base: Sequence[str | int] = (), model: type[BaseModel] = Settings
+) -> None:
+    """Adds one of pydantic's errors about what stands at `base` in `tree`, and is described by `model`."""
     path = (*base, *_without_branches(fault["loc"], tree, base))
     origin = locate(tree, path)
     if fault["type"] == "missing":
         faults.error(origin, f"the key {fault['loc'][-1]!r} is missing")
         return
-    message, hint = _sentence(fault)
+    message, hint = _sentence(fault, range_of(model, path[len(base) :]))
     faults.error(origin, f"{message}, found {_shown(fault, path)}" if message else _own_words(fault), hint)
 
 
@@ -93,11 +96,11 @@ _BOUNDS: Mapping[str, tuple[str, str]] = {
 }
 
 
-def _sentence(fault: Any) -> tuple[str, str]:
+def _sentence(fault: Any, bounds: Mapping[str, float]) -> tuple[str, str]:
     kind, context = fault["type"], fault.get("ctx") or {}
     if kind in _BOUNDS:
-        words, bound = _BOUNDS[kind]
-        return f"expected a number of {words} {_number(context[bound])}", ""
+        _, bound = _BOUNDS[kind]
+        return f"expected a number {_range({**bounds, bound: context[bound]})}", ""
     if kind == "string_too_short":
         return "expected text that is not empty", ""
     if kind == "string_pattern_mismatch":
@@ -109,6 +112,14 @@ def _sentence(fault: Any) -> tuple[str, str]:
     if kind == "string_type" and isinstance(fault["input"], bool | int | float):
         return _KINDS[kind], "quote it"
     return _KINDS.get(kind, ""), ""
+
+
+def _range(bounds: Mapping[str, float]) -> str:
+    """`bounds` in words."""
+    if bounds.keys() == {"ge", "le"}:
+        return f"from {_number(bounds['ge'])} to {_number(bounds['le'])}"
+    ordered = [(word, bounds[bound]) for word, bound in _BOUNDS.values() if bound in bounds]
+    return "of " + " and ".join(f"{word} {_number(value)}" for word, value in ordered)
 
 
 def _own_words(fault: Any) -> str:

@@ -147,7 +147,7 @@ class Draft:
         try:
             found = self.catalogue.find(type_name)
         except PluginTypeError as error:
-            self.faults.error(at_type, str(error), error.hint)
+            self._tell_of_type(name, type_name, error, at_type)
             return None
         if index is not None and type_name in found.mark.deprecated:
             hint = f"use {found.mark.deprecated[type_name]}"
@@ -160,6 +160,15 @@ class Draft:
         if not self._declares_facts(found, name, params, at_type):
             return None
         return PluginPlan(name, type_name, found, text, params, references, why)
+
+    def _tell_of_type(self, name: str, type_name: str, error: PluginTypeError, origin: Origin) -> None:
+        """A type that can't be had; of a plugin described in place it may be a declared one's name misspelt."""
+        if name.endswith(f"/{type_name}") and ":" not in type_name and type_name not in self.catalogue.names:
+            declared = [other for other in self.written_names if other != name]
+            hint = did_you_mean(type_name, [*self.catalogue.names, *declared])
+            self.faults.error(origin, f"{type_name!r} is neither a declared plugin nor a plugin type", hint)
+        else:
+            self.faults.error(origin, str(error), error.hint)
 
     def _declares_facts(self, found: PluginType, name: str, params: PluginParams, origin: Origin) -> bool:
         """Whether what the class says of facts can be read, and is fact keys."""
@@ -189,15 +198,15 @@ class Draft:
             return found.params.model_validate_json(text, context=collect), references
         except ValidationError as error:
             for fault in error.errors(include_url=False):
-                self._report(fault, index, place)
+                self._report(fault, index, place, found.params)
             return None
 
-    def _report(self, fault: Any, index: int | None, place: Origin) -> None:
+    def _report(self, fault: Any, index: int | None, place: Origin, model: type[PluginParams]) -> None:
         if fault["type"] == "extra_forbidden":
             return
         base = () if index is None else ("plugins", index, "parameters")
         tree = self.configuration.tree if index is not None else Entries({}, place)
-        report(fault, tree, self.faults, base)
+        report(fault, tree, self.faults, base, model)
 
     def origin_of_reference(self, plugin: str, named: str) -> Origin:
         """The place in a plugin's parameters that names another plugin."""

@@ -59,7 +59,7 @@ class FileDiscovery:
     class Params(PluginParams):
         """Which file."""
 
-        path: str = Field(min_length=1)
+        path: str = Field(min_length=1, examples=["endpoints.yaml"])
         """The file; relative to the working directory."""
         watch_file: bool = False
         """Follow changes of the file, replaced files and swapped symbolic links included."""

@@ -52,7 +52,7 @@ class LabelSelectorFilter:
     class Params(PluginParams):
         """A Kubernetes LabelSelector."""
 
-        match_labels: dict[str, str] = Field(default_factory=dict)
+        match_labels: dict[str, str] = Field(default_factory=dict, examples=[{"pool": "gold"}])
         """Labels that must have just these values."""
         match_expressions: tuple[Requirement, ...] = ()
         """Further conditions; all must hold."""

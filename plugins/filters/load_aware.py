@@ -10,7 +10,7 @@ from pointsman import KV_CACHE_USAGE, WAITING, Candidates, InferenceRequest, Kee
 
 @plugin("load-aware-filter")
 class LoadAwareFilter:
-    """Keeps endpoints whose metrics are known and below both thresholds; if there are none, all of them."""
+    """Keeps endpoints whose metrics are known and within both thresholds; if there are none, all of them."""
 
     class Params(PluginParams):
         """What counts as overloaded."""

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
+from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from pointsman import ACTIVE_ADAPTERS, Decision, InferenceRequest, PluginParams, Pool, ProfileResult, plugin
+from pointsman import (
+    ACTIVE_ADAPTERS,
+    WAITING_ADAPTERS,
+    Decision,
+    InferenceRequest,
+    PluginParams,
+    Pool,
+    ProfileResult,
+    plugin,
+)
 
-Patterns = str | tuple[str, ...]
+Patterns = str | Annotated[tuple[str, ...], Field(min_length=1)]
 
 
 class Range(PluginParams):
@@ -54,6 +64,8 @@ class Rule(PluginParams):
             condition is None for condition in (self.model, self.path, self.adapter, self.prompt_tokens)
         ):
             raise ValueError("a rule needs a condition: model, path, adapter, promptTokens or headers")
+        if len({name.lower() for name in self.headers}) < len(self.headers):
+            raise ValueError("a rule names a header twice: case does not matter")
         return self
 
 
@@ -73,7 +85,7 @@ class MatchProfilePicker:
         default: str | None = None
         """The profile of requests that no rule holds for; by default the first profile."""
 
-    wants = (ACTIVE_ADAPTERS,)
+    wants = (ACTIVE_ADAPTERS, WAITING_ADAPTERS)
 
     def __init__(self, params: Params, pool: Pool) -> None:
         self._rules = [(_without_case(rule), rule.profile) for rule in params.rules]

@@ -183,8 +183,8 @@ def test_one_mistake_is_one_error_at_its_place_with_a_hint(text: str, fault: str
 @pytest.mark.parametrize(
     ("port", "message"),
     [
-        pytest.param("0", "expected a number of at least 1, found 0", id="zero"),
-        pytest.param("70000", "expected a number of at most 65535, found 70000", id="too large"),
+        pytest.param("0", "expected a number from 1 to 65535, found 0", id="zero"),
+        pytest.param("70000", "expected a number from 1 to 65535, found 70000", id="too large"),
         pytest.param("x", "expected a whole number, found the text 'x'", id="text"),
         pytest.param("'8000'", "expected a whole number, found the text '8000'", id="a number in quotes"),
         pytest.param("8000.0", "expected a whole number, found 8000.0", id="a fraction"),
@@ -227,19 +227,19 @@ def test_a_right_weight_is_taken(weight: str, number: float) -> None:
 @pytest.mark.parametrize(
     ("type", "parameter", "message"),
     [
-        pytest.param("approx-prefix-cache-producer", "blockSizeTokens: 0", "expected a number of at least 1, found 0", id="a block of nothing"),
+        pytest.param("approx-prefix-cache-producer", "blockSizeTokens: 0", "expected a number from 1 to 65536, found 0", id="a block of nothing"),
         pytest.param("approx-prefix-cache-producer", "blockSizeTokens: 1.5", "expected a whole number, found 1.5", id="half a token"),
         pytest.param("approx-prefix-cache-producer", "blockSizeTokens: .nan", "expected a whole number, found nan", id="not a number"),
         pytest.param(
             "approx-prefix-cache-producer", f"lruCapacityPerServer: {2**70}",
-            f"expected a number of at most 100000000, found {2**70}", id="a capacity beyond all memory",
+            f"expected a number from 1 to 100000000, found {2**70}", id="a capacity beyond all memory",
         ),
         pytest.param("approx-prefix-cache-producer", "autoTune: yes", "expected true or false, found the text 'yes'", id="yes"),
         pytest.param("approx-prefix-cache-producer", "autoTune: 1", "expected true or false, found 1", id="one for true"),
         pytest.param("active-request-scorer", "idleThreshold: '3'", "expected a whole number, found the text '3'", id="a threshold in quotes"),
         pytest.param("active-request-scorer", "idleThreshold: low", "expected a whole number, found the text 'low'", id="a threshold in words"),
         pytest.param("active-request-scorer", "idleThreshold: -1", "expected a number of at least 0, found -1", id="a negative threshold"),
-        pytest.param("active-request-scorer", "maxBusyScore: 1.5", "expected a number of at most 1, found 1.5", id="a score above one"),
+        pytest.param("active-request-scorer", "maxBusyScore: 1.5", "expected a number from 0 to 1, found 1.5", id="a score above one"),
         pytest.param("active-request-scorer", "maxBusyScore: .inf", "expected a finite number, found inf", id="an infinite score"),
         pytest.param("metrics-data-source", "scheme: htps", "expected 'http' or 'https', found the text 'htps'; did you mean 'https'?", id="a slip"),
         pytest.param("metrics-data-source", "interval: 5", "expected a duration such as 250ms, 1.5s or 1h30m", id="no unit"),
@@ -460,7 +460,7 @@ def test_five_mistakes_in_one_file_are_all_told_at_once() -> None:
 
 
 def test_each_of_five_mistakes_says_what_is_wrong() -> None:
-    messages = ["unknown plugin type", "at least 1", "unknown key 'weigth'", "expected a duration", "at most 65535"]
+    messages = ["unknown plugin type", "from 1 to 65536", "unknown key 'weigth'", "expected a duration", "to 65535"]
     assert all(message in fault for message, fault in zip(messages, errors(FIVE), strict=True))
 
 

@@ -27,6 +27,9 @@ LAYERS = [
 NOT_IN_DEFAULT = {
     "featureGates": "names features of the Go pickers; none of them does anything here",
     "flowControl": "read and without effect in this version",
+    "dataLayer.crossReplicaSyncerPluginRef": "does nothing here",
+    "dataLayer.crossReplicaSyncInterval": "does nothing here",
+    "dataLayer.peerDiscovery": "does nothing here",
     "schedulingProfiles[].plugins[].as": "a plugin that is several things is rare",
     "plugins[].name": "optional: by default the type",
     "plugins[].enabled": "optional: true by default",

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 DEFAULTS: Mapping[str, Any] = MappingProxyType({})
 
+REQUIRED: Mapping[str, Mapping[str, Any]] = {"by-label": {"label": "llm-d.ai/role", "validValues": ["decode"]}}
+"""By type the parameters that it can't do without."""
+
 
 class OneOffClient:
     """An `HttpClient` that leaves no connection open behind it."""
@@ -52,7 +55,7 @@ def every(*points: type) -> list[ParameterSet]:
 
 
 def build(kind: PluginType, params: Mapping[str, Any] = DEFAULTS) -> Any:
-    """An instance with `params` over its defaults, and with services for tests."""
+    """An instance with `params` over what it needs and its defaults, and with services for tests."""
     services: Mapping[Any, Any] = {
         Clock: FakeClock(),
         Randomness: Random(7),
@@ -64,7 +67,9 @@ def build(kind: PluginType, params: Mapping[str, Any] = DEFAULTS) -> Any:
     }
     arguments = {name: services[service] for name, service in kind.services.items()}
     if kind.params_argument is not None:
-        arguments[kind.params_argument] = kind.params.model_validate_json(orjson.dumps(dict(params)))
+        arguments[kind.params_argument] = kind.params.model_validate_json(
+            orjson.dumps({**REQUIRED.get(kind.mark.type, {}), **params})
+        )
     return kind.cls(**arguments)
 
 

@@ -61,12 +61,18 @@ def test_usage_is_a_half_where_no_endpoint_s_is_known() -> None:
 
 
 @pytest.mark.parametrize(
-    ("waiting", "running"),
-    [pytest.param(NAN, 3, id="waiting is missing"), pytest.param(3, NAN, id="running is missing")],
+    ("waiting", "running", "expected", "known"),
+    [
+        pytest.param(NAN, 3, ([2.0], [3.0]), False, id="waiting is missing"),
+        pytest.param(3, NAN, ([3.0], [2.0]), True, id="running is missing"),
+    ],
 )
-def test_half_a_reading_of_the_queue_makes_an_endpoint_unknown(waiting: float, running: float) -> None:
+def test_of_half_a_reading_what_is_missing_is_our_own_count(
+    waiting: float, running: float, expected: tuple[list[float], list[float]], known: bool
+) -> None:
     candidates = make_candidates("a", waiting=[waiting], running=[running], in_flight={"a": 2})
-    assert (candidates.waiting.tolist(), candidates.running.tolist()) == ([2.0], [2.0])
+    assert (candidates.waiting.tolist(), candidates.running.tolist()) == expected
+    assert candidates.known.tolist() == [known]
 
 
 def test_all_known_load_is_taken_as_it_was_read() -> None:

@@ -83,7 +83,7 @@ def test_token_ids_that_are_none_are_refused(given: Any) -> None:
 
 
 def test_a_body_without_token_ids_is_refused() -> None:
-    with pytest.raises(BadRequestError, match="'token_ids' .*; found nothing"):
+    with pytest.raises(BadRequestError, match=r"'token_ids' .*; found nothing"):
         vllm({"model": "demo", "prompt": "hello"})
 
 
@@ -170,7 +170,7 @@ def test_a_request_of_sglang_without_a_prompt_is_refused(fields: dict[str, Any])
         pytest.param(b"null", "must be a JSON object, found nothing", id="null"),
         pytest.param(b'{"text": "\xff"}', "not UTF-8", id="invalid UTF-8"),
         pytest.param(b'{"token_ids": [NaN]}', "NaN is no number", id="not a number"),
-        pytest.param(b"\0\0\0\0\x05hello", "not valid JSON", id="binary"),
+        pytest.param(b"\0\0\0\0\x05hello", "not UTF-8", id="a gRPC frame"),
     ],
 )
 def test_a_malformed_body_is_refused_with_a_reason(read: Any, body: bytes, said: str) -> None:

@@ -49,7 +49,7 @@ def test_an_annotation_says_what_stands_below(annotation: object, shape: Shape) 
 
 
 def test_keys_are_spelt_as_in_yaml() -> None:
-    assert keys_of(ProfileEntry) == {"pluginref": "pluginRef", "weight": "weight", "enabled": "enabled"}
+    assert keys_of(ProfileEntry) == {"pluginref": "pluginRef", "weight": "weight", "enabled": "enabled", "as": "as"}
 
 
 def test_a_key_with_its_own_alias_keeps_it() -> None:

@@ -65,11 +65,11 @@ def said(text: str) -> list[str]:
             id="true for a number",
         ),
         pytest.param(
-            "simulation: {servers: -1}", "1:14: simulation.servers: expected a number of at least 0, found -1",
+            "simulation: {servers: -1}", "1:14: simulation.servers: expected a number from 0 to 100, found -1",
             id="too small",
         ),
         pytest.param(
-            "simulation: {servers: 101}", "1:14: simulation.servers: expected a number of at most 100, found 101",
+            "simulation: {servers: 101}", "1:14: simulation.servers: expected a number from 0 to 100, found 101",
             id="too large",
         ),
         pytest.param(

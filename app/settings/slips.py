@@ -1,0 +1,68 @@
+"""What slipped in a text that is no YAML: the parser says where it stumbled, which may be a line after the slip."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import yaml
+
+_STUMBLED = "mapping values are not allowed"
+
+
+@dataclass(frozen=True, slots=True)
+class Slip:
+    """The place, from 1, or 0 where the parser says none, and what to say of it."""
+
+    line: int
+    column: int
+    sentence: str
+    hint: str
+
+
+def slip_of(text: str | bytes, error: yaml.MarkedYAMLError) -> Slip:
+    """Where and what the slip is that `error` comes from."""
+    mark = error.problem_mark or error.context_mark
+    if mark is None:
+        return Slip(0, 0, _sentence(error), _hint_at(error))
+    if _STUMBLED in (error.problem or ""):
+        key = _key_without_colon(text)
+        if key is not None and key.start_mark.line < mark.line:
+            word = str(key.value).split(" ")[0]
+            sentence = f"the key {word!r} has no colon after it"
+            return Slip(key.start_mark.line + 1, key.start_mark.column + 1, sentence, f"write '{word}:'")
+    return Slip(mark.line + 1, mark.column + 1, _sentence(error), _hint_at(error))
+
+
+def _key_without_colon(text: str | bytes) -> yaml.ScalarToken | None:
+    """The text before the parser stumbled that stands where a key may stand, and so was meant as one."""
+    loader = yaml.SafeLoader(text)
+    before: yaml.Token | None = None
+    last: yaml.Token | None = None
+    try:
+        while loader.check_token():
+            before, last = last, loader.get_token()  # type: ignore[no-untyped-call]
+    except yaml.MarkedYAMLError:
+        for token in loader.tokens:
+            before, last = last, token
+    finally:
+        loader.dispose()
+    is_value = isinstance(before, yaml.ValueToken)
+    return last if isinstance(last, yaml.ScalarToken) and last.plain and not is_value else None
+
+
+def _sentence(error: yaml.MarkedYAMLError) -> str:
+    parts = [part for part in (error.context, error.problem) if part]
+    return ", ".join(parts).replace("\n", " ")
+
+
+def _hint_at(error: yaml.MarkedYAMLError) -> str:
+    problem = error.problem or ""
+    if "'\\t'" in problem:
+        return "indent with spaces, not with tabs"
+    if "mapping values are not allowed" in problem:
+        return "is the indentation right, and is every text with a colon quoted?"
+    if "could not find expected ':'" in problem:
+        return "a key needs a colon after it"
+    if "undefined alias" in problem:
+        return "an anchor must stand before its alias"
+    return "is the indentation right?" if "block" in (error.context or "") else ""
