@@ -45,6 +45,14 @@ class Faults:
         """Adds a warning: the configuration can be used as it is."""
         self._faults[Fault(origin, message, hint, "warning")] = None
 
+    def suggests(self, origin: Origin, key: str) -> bool:
+        """Whether the hint of a fault within the mapping at `origin` is that `key` was meant."""
+        return any(
+            fault.hint == f"did you mean {key!r}?"
+            and (fault.origin.source, fault.origin.path.rpartition(".")[0]) == (origin.source, origin.path)
+            for fault in self._faults
+        )
+
     def __bool__(self) -> bool:
         """Whether there is an error."""
         return any(fault.severity == "error" for fault in self._faults)

@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
-from app.domain.durations import format_duration, parse_duration
+from app.domain.durations import DURATION_PATTERN, format_duration, parse_duration
 
 T = TypeVar("T")
 
@@ -34,7 +34,8 @@ class Section(BaseModel):
     """For an item of a named list: the keys, in YAML's spelling, of which the first that is set is its name."""
 
 
-_QUANTITY = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+))(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?")
+_QUANTITY_PATTERN = r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?"
+_QUANTITY = re.compile(_QUANTITY_PATTERN)
 _FACTORS: Mapping[str, Fraction | int] = {
     "m": Fraction(1, 1000),
     **{unit: 1000** power for power, unit in enumerate(("k", "M", "G", "T", "P", "E"), 1)},
@@ -61,14 +62,22 @@ Duration = Annotated[
     float,
     BeforeValidator(parse_duration),
     PlainSerializer(format_duration),
-    WithJsonSchema({"type": "string", "description": "a duration such as 250ms, 1.5s or 1h30m"}),
+    WithJsonSchema(
+        {"type": "string", "pattern": DURATION_PATTERN, "description": "a duration such as 250ms, 1.5s or 1h30m"}
+    ),
 ]
 """Seconds here; in YAML text as Go writes durations."""
 
 Quantity = Annotated[
     int,
     BeforeValidator(_quantity),
-    WithJsonSchema({"type": ["integer", "string"], "description": "a quantity such as 1024, 500M or 1Gi"}),
+    WithJsonSchema(
+        {
+            "type": ["integer", "string"],
+            "pattern": f"^{_QUANTITY_PATTERN}$",
+            "description": "a quantity such as 1024, 500M or 1Gi",
+        }
+    ),
 ]
 """A whole number here; in YAML a number, or text with a unit of Kubernetes."""
 

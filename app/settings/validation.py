@@ -53,10 +53,13 @@ def report(
     path = (*base, *_without_branches(fault["loc"], tree, base))
     origin = locate(tree, path)
     if fault["type"] == "missing":
-        faults.error(origin, f"the key {fault['loc'][-1]!r} is missing")
+        if not faults.suggests(origin, str(fault["loc"][-1])):
+            faults.error(origin, f"the key {fault['loc'][-1]!r} is missing")
         return
     message, hint = _sentence(fault, range_of(model, path[len(base) :]))
-    faults.error(origin, f"{message}, found {_shown(fault, path)}" if message else _own_words(fault), hint)
+    message = message or _own_words(fault)
+    found = f", found {_shown(fault, path)}" if message.startswith("expected") else ""
+    faults.error(origin, f"{message}{found}", hint)
 
 
 def _without_branches(steps: Sequence[str | int], tree: Node, base: Sequence[str | int]) -> list[str | int]:
