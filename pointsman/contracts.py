@@ -9,18 +9,45 @@ import asyncio
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from random import Random
+from typing import Any
 
 import numpy as np
 
 from app.domain.candidates import Candidates
 from app.domain.decision import ProfileResult, Scored
 from app.domain.endpoint import Endpoint
+from app.domain.errors import BadRequestError
 from app.domain.facts import AnyFactKey
-from app.domain.request import InferenceRequest
+from app.domain.request import InferenceRequest, RawRequest
 from app.extension.fleet import Discovery, Extractor, MetricsSource, ScrapeError
+from app.extension.parsing import Parser
 from app.extension.requests import OnFinished, OnFirstByte, OnScheduled, Producer
 from app.extension.scheduling import Filter, Picker, ProfilePicker, Scorer
 from pointsman.builders import FakePool, make_candidates, make_decision, make_endpoint, make_outcome, make_request
+
+SAMPLE_BODIES: Sequence[bytes] = (
+    b"",
+    b" \n",
+    b"{}",
+    b"[]",
+    b"null",
+    b"{",
+    b"\xff\xfe\x00",
+    b"\0\0\0\0\0",
+    b"\0\0\0\0\x07\x12\x05\x12\x03\x01\xac\x02",
+    b"\1\0\0\0\x07\x12\x05\x12\x03\x01\xac\x02",
+    b"\0\0\0\0\xff\x12\x05",
+    b'{"model": "demo", "messages": [{"role": "user", "content": "hello"}], "stream": true}',
+    b'{"model": "demo", "prompt": "hello", "input": "hello", "text": "hello", "token_ids": [1]}',
+    b'{"model": "demo", "messages": [5], "prompt": [[1], "x"], "input": {}, "items": [null], "text": [1.5]}',
+    b'{"model": "demo", "messages": "\\ud800", "prompt": "\\ud800", "input": "\\ud800", "text": "\\ud800"}',
+    *(
+        b'{"model": "demo", "%s": ' % key + b"[" * depth + b"1" + b"]" * depth + b"}"
+        for key in (b"messages", b"prompt", b"input", b"items", b"text", b"token_ids")
+        for depth in (700, 50_000)
+    ),
+)
+"""Good and bad ones of all APIs; too deep ones, cut off ones and frames of gRPC among them."""
 
 
 def sample_candidates() -> Sequence[Candidates]:
@@ -162,6 +189,33 @@ def check_extractor(plugin: Extractor, good: object, bad: Iterable[object]) -> N
         except ScrapeError:
             continue
         raise AssertionError(f"{payload!r} can't be understood, and gave {found}")
+
+
+def check_parser(plugin: Parser) -> None:
+    """Its paths are ends of paths; any body at them is a request that keeps what came with it, or is refused."""
+    assert isinstance(plugin, Parser), f"{plugin!r} is no Parser"
+    assert not isinstance(plugin.paths, str), "paths are several"
+    for path in plugin.paths:
+        assert path.strip("/"), "a path that is claimed has a segment"
+    for path in plugin.paths or ("v1/anything", ""):
+        for body in SAMPLE_BODIES:
+            raw = RawRequest("r1", f"/base/{path}", body, headers={"x-a": "1"}, size=3)
+            assert _parsed(plugin, raw) == _parsed(plugin, raw), "asked again, the parser answered differently"
+
+
+def _parsed(plugin: Parser, raw: RawRequest) -> tuple[Any, ...]:
+    request, refusal = None, ""
+    try:
+        request = plugin.parse(raw)
+    except BadRequestError as error:
+        refusal = str(error)
+    if refusal:
+        return (refusal,)
+    assert isinstance(request, InferenceRequest), f"it gave {request!r}, and no reason"
+    kept = (request.id, request.path, request.method, request.headers, request.size)
+    assert kept == (raw.id, raw.path, raw.method, raw.headers, raw.size), "what came with the request is lost"
+    assert all(isinstance(prompt, bytes) for prompt in request.prompts), "a prompt is bytes"
+    return (request.model, request.adapter, request.prompts, request.streaming, request.max_output_tokens)
 
 
 def _every_pair() -> Iterable[tuple[InferenceRequest, Candidates]]:

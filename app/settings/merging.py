@@ -61,7 +61,7 @@ def _merge_named(base: Items, over: Items, shape: Shape, faults: Faults) -> Item
     for item in over.items:
         name = name_of(item, identity)
         place = next((i for i, old in enumerate(items) if name is not None and name_of(old, identity) == name), None)
-        bare, beside = _without_order(item)
+        bare, beside = _without_order(item, faults)
         if place is not None:
             old = items[place]
             new = merge(old, bare, inner, faults)
@@ -75,11 +75,14 @@ def _merge_named(base: Items, over: Items, shape: Shape, faults: Faults) -> Item
     return Items(tuple(items), over.origin)
 
 
-def _without_order(item: Node) -> tuple[Node, tuple[str, Entry] | None]:
+def _without_order(item: Node, faults: Faults) -> tuple[Node, tuple[str, Entry] | None]:
     """The item without `before` or `after`, and that one."""
     if not isinstance(item, Entries):
         return item, None
-    beside = next(((key, item.entries[key]) for key in ORDER_KEYS if key in item.entries), None)
+    given = [(key, item.entries[key]) for key in ORDER_KEYS if key in item.entries]
+    for key, entry in given[1:]:
+        faults.error(entry.origin, f"{key!r} and {given[0][0]!r} both say where this stands", "keep one")
+    beside = given[0] if given else None
     for key in ORDER_KEYS:
         item = item.with_(key, None)
     return item, beside

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import yaml
@@ -20,6 +20,12 @@ _STRING = "tag:yaml.org,2002:str"
 _MAP = "tag:yaml.org,2002:map"
 _LIST = "tag:yaml.org,2002:seq"
 _CORE_TAGS = (_PLAIN, *(f"tag:yaml.org,2002:{name}" for name in ("int", "float", "bool", "null")))
+_TYPES: Mapping[str, type | tuple[type, ...]] = {
+    "tag:yaml.org,2002:int": int,
+    "tag:yaml.org,2002:float": (int, float),
+    "tag:yaml.org,2002:bool": bool,
+    "tag:yaml.org,2002:null": type(None),
+}
 _MERGE = "<<"
 
 _LONGEST_NUMBER = 3000
@@ -168,7 +174,10 @@ class _Converter:
             return Scalar(node.value, origin)
         if node.tag not in _CORE_TAGS:
             self._faults.error(origin, f"the tag {node.tag} is not supported", "leave it out")
-        return Scalar(read_scalar(node.value), origin)
+        value = read_scalar(node.value)
+        if not isinstance(value, _TYPES.get(node.tag, object)):
+            self._faults.error(origin, f"the tag {node.tag} does not fit what follows it", "leave it out")
+        return Scalar(value, origin)
 
     def _entries(self, node: yaml.MappingNode, origin: Origin) -> dict[str, Entry]:
         own: dict[str, Entry] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -11,35 +11,11 @@ import pytest
 from app.domain.errors import BadRequestError
 from app.domain.request import InferenceRequest, RawRequest
 from app.extension import Parser
+from pointsman.testing import check_parser
 from tests.contract.built_in import build, every, modules_in, types_of
 
 if TYPE_CHECKING:
     from containers.catalogue import PluginType
-
-BODIES: Sequence[bytes] = (
-    b"",
-    b" \n",
-    b"{}",
-    b"[]",
-    b"null",
-    b"{",
-    b"\xff\xfe\x00",
-    b"\0\0\0\0\0",
-    b"\0\0\0\0\x07\x12\x05\x12\x03\x01\xac\x02",
-    b"\1\0\0\0\x07\x12\x05\x12\x03\x01\xac\x02",
-    b"\0\0\0\0\xff\x12\x05",
-    b'{"model": "demo", "messages": [{"role": "user", "content": "hello"}], "stream": true}',
-    b'{"model": "demo", "prompt": "hello", "input": "hello", "text": "hello", "token_ids": [1]}',
-    b'{"model": "demo", "messages": [5], "prompt": [[1], "x"], "input": {}, "items": [null], "text": [1.5]}',
-    b'{"model": "demo", "messages": "\\ud800", "prompt": "\\ud800", "input": "\\ud800", "text": "\\ud800"}',
-    *(
-        b'{"model": "demo", "%s": ' % key + b"[" * depth + b"1" + b"]" * depth + b"}"
-        for key in (b"messages", b"prompt", b"input", b"items", b"text", b"token_ids")
-        for depth in (700, 50_000)
-    ),
-)
-"""Good and bad ones of all APIs; too deep ones, cut off ones and frames of gRPC among them."""
-
 
 calls = count()
 
@@ -53,33 +29,6 @@ class Answering:
 
     def parse(self, raw: RawRequest) -> Any:
         return self._answer(raw)
-
-
-def check_parser(plugin: Parser) -> None:
-    """Its paths are ends of paths; any body at them is a request that keeps what came with it, or is refused."""
-    assert isinstance(plugin, Parser), f"{plugin!r} is no Parser"
-    assert not isinstance(plugin.paths, str), "paths are several"
-    for path in plugin.paths:
-        assert path.strip("/"), "a path that is claimed has a segment"
-    for path in plugin.paths or ("v1/anything", ""):
-        for body in BODIES:
-            raw = RawRequest("r1", f"/base/{path}", body, headers={"x-a": "1"}, size=3)
-            assert outcome(plugin, raw) == outcome(plugin, raw), "asked again, the parser answered differently"
-
-
-def outcome(plugin: Parser, raw: RawRequest) -> tuple[Any, ...]:
-    request, refusal = None, ""
-    try:
-        request = plugin.parse(raw)
-    except BadRequestError as error:
-        refusal = str(error)
-    if refusal:
-        return (refusal,)
-    assert isinstance(request, InferenceRequest), f"it gave {request!r}, and no reason"
-    kept = (request.id, request.path, request.method, request.headers, request.size)
-    assert kept == (raw.id, raw.path, raw.method, raw.headers, raw.size), "what came with the request is lost"
-    assert all(isinstance(prompt, bytes) for prompt in request.prompts), "a prompt is bytes"
-    return (request.model, request.adapter, request.prompts, request.streaming, request.max_output_tokens)
 
 
 @pytest.mark.parametrize("kind", every(Parser))
