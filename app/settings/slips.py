@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import yaml
 
 _STUMBLED = "mapping values are not allowed"
+_LOST = "could not find expected ':'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +28,20 @@ def slip_of(text: str | bytes, error: yaml.MarkedYAMLError) -> Slip:
     if _STUMBLED in (error.problem or ""):
         key = _key_without_colon(text)
         if key is not None and key.start_mark.line < mark.line:
-            word = str(key.value).split(" ")[0]
-            sentence = f"the key {word!r} has no colon after it"
-            return Slip(key.start_mark.line + 1, key.start_mark.column + 1, sentence, f"write '{word}:'")
+            return _forgotten_colon(key.start_mark, str(key.value))
+    if _LOST in (error.problem or "") and error.context_mark is not None:
+        return _forgotten_colon(error.context_mark, _rest_of_line(text, error.context_mark))
     return Slip(mark.line + 1, mark.column + 1, _sentence(error), _hint_at(error))
+
+
+def _forgotten_colon(mark: yaml.Mark, text: str) -> Slip:
+    word = text.split(maxsplit=1)[0]
+    return Slip(mark.line + 1, mark.column + 1, f"the key {word!r} has no colon after it", f"write '{word}:'")
+
+
+def _rest_of_line(text: str | bytes, mark: yaml.Mark) -> str:
+    lines = (text if isinstance(text, str) else text.decode("utf-8", "replace")).splitlines()
+    return lines[mark.line][mark.column :]
 
 
 def _key_without_colon(text: str | bytes) -> yaml.ScalarToken | None:
@@ -46,8 +57,10 @@ def _key_without_colon(text: str | bytes) -> yaml.ScalarToken | None:
             before, last = last, token
     finally:
         loader.dispose()
-    is_value = isinstance(before, yaml.ValueToken)
-    return last if isinstance(last, yaml.ScalarToken) and last.plain and not is_value else None
+    if not isinstance(last, yaml.ScalarToken) or not last.plain:
+        return None
+    is_value = isinstance(before, yaml.ValueToken) and before.start_mark.line == last.start_mark.line
+    return None if is_value else last
 
 
 def _sentence(error: yaml.MarkedYAMLError) -> str:
@@ -61,8 +74,6 @@ def _hint_at(error: yaml.MarkedYAMLError) -> str:
         return "indent with spaces, not with tabs"
     if "mapping values are not allowed" in problem:
         return "is the indentation right, and is every text with a colon quoted?"
-    if "could not find expected ':'" in problem:
-        return "a key needs a colon after it"
     if "undefined alias" in problem:
         return "an anchor must stand before its alias"
     return "is the indentation right?" if "block" in (error.context or "") else ""
