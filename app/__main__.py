@@ -15,6 +15,9 @@ COMMANDS = {
     "serve": "run the router",
     "check": "check a configuration and tell everything that is wrong with it",
     "show": "print the effective configuration",
+    "explain": "tell where one request would go, and why",
+    "plugins": "list the plugin types, or tell all of one",
+    "schema": "print the JSON Schema of a configuration",
     "fleet": "run simulated model servers",
 }
 

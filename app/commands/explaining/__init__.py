@@ -1,0 +1,1 @@
+"""What `pointsman explain` reads and prints."""
