@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import importlib.util
 import inspect
 import pkgutil
-import sys
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -45,6 +43,15 @@ from app.extension import (
 )
 from app.extension.marker import PluginMark, mark_of
 from app.settings.errors import did_you_mean
+from containers.loading import (
+    PluginTypeError,
+    class_in,
+    class_of_entry_point,
+    entry_points,
+    module_in_file,
+    module_named,
+    package_of,
+)
 
 ENTRY_POINT_GROUP = "pointsman.plugins"
 
@@ -59,14 +66,6 @@ SERVICES: Sequence[Any] = (Clock, Random, HttpClient, MetricsRegistry, InFlight,
 
 class NoParams(PluginParams):
     """Of a plugin that takes no parameters."""
-
-
-class PluginTypeError(Exception):
-    """A plugin type can't be had; `hint` says what to do."""
-
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.hint = hint
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +100,8 @@ class PluginType:
 
 def _declared(cls: type, attribute: str, *arguments: object) -> Sequence[Any]:
     declared = getattr(cls, attribute, ())
-    return tuple(declared(*arguments) if callable(declared) else declared)
+    keys = declared(*arguments) if callable(declared) else declared
+    return tuple(sorted(keys, key=str) if isinstance(keys, set | frozenset) else keys)
 
 
 @dataclass
@@ -109,6 +109,8 @@ class Catalogue:
     """Finds plugin types by name: built in, installed, or named by where their class is."""
 
     _by_address: dict[object, PluginType] = field(default_factory=dict)
+    _failed: dict[str, PluginTypeError] = field(default_factory=dict)
+    """Why types can't be had, by name: a module that failed is not imported again, which might fail otherwise."""
 
     @cached_property
     def built_in(self) -> Mapping[str, PluginType]:
@@ -127,36 +129,39 @@ class Catalogue:
         """Entry points of installed packages by the type they name; nothing is imported for this."""
         found: dict[str, dict[tuple[str, str], EntryPoint]] = {}
         for point in entry_points(group=ENTRY_POINT_GROUP):
-            owner = point.dist.name if point.dist else ""
-            found.setdefault(point.name, {})[owner, point.value] = point
-        return {name: tuple(points.values()) for name, points in found.items()}
+            found.setdefault(point.name, {})[package_of(point), point.value] = point
+        return {name: tuple(points[key] for key in sorted(points)) for name, points in found.items()}
 
     def refresh(self) -> None:
         """Looks again at what is installed. Classes that were found stay the same objects."""
         importlib.invalidate_caches()
         self.__dict__.pop("installed", None)
+        self._failed.clear()
 
     @property
     def names(self) -> list[str]:
         """All names a configuration can use, but for addresses of classes."""
         return sorted({*self.built_in, *self.installed})
 
+    def hidden(self, name: str) -> str:
+        """The installed packages that have a type of a built-in one's name, which is not used."""
+        points = self.installed.get(name, ()) if name in self.built_in else ()
+        return ", ".join(map(package_of, points))
+
     def find(self, name: str) -> PluginType:
         """The type called `name`, or the class at the address `name`.
 
         Raises `PluginTypeError` when there is none, when several packages claim it, or when it can't be imported.
         """
-        if ":" in name:
-            return self._at_address(name)
         if name in self.built_in:
             return self.built_in[name]
-        points = self.installed.get(name, ())
-        if len(points) > 1:
-            owners = ", ".join(f"{p.dist.name} {p.dist.version}" for p in points if p.dist)
-            raise PluginTypeError(f"several packages have the plugin type {name!r}: {owners}", "uninstall all but one")
-        if points:
-            return self._from_entry_point(points[0])
-        raise PluginTypeError(f"unknown plugin type {name!r}", did_you_mean(name, self.names))
+        if name in self._failed:
+            raise self._failed[name]
+        try:
+            return self._at_address(name) if ":" in name else self._installed(name)
+        except PluginTypeError as error:
+            self._failed[name] = error
+            raise
 
     def params_model(self, name: str) -> type[PluginParams] | None:
         """The model of a type's parameters; None if there is no such type."""
@@ -165,34 +170,40 @@ class Catalogue:
         except PluginTypeError:
             return None
 
-    def _from_entry_point(self, point: EntryPoint) -> PluginType:
+    def _installed(self, name: str) -> PluginType:
+        points = self.installed.get(name, ())
+        if len(points) > 1:
+            owners = ", ".join(map(package_of, points))
+            raise PluginTypeError(f"several packages have the plugin type {name!r}: {owners}", "uninstall all but one")
+        if not points:
+            raise PluginTypeError(f"unknown plugin type {name!r}", did_you_mean(name, self.names))
+        (point,) = points
         if point.value not in self._by_address:
+            cls = class_of_entry_point(point)
             try:
-                cls = point.load()
-            except Exception as error:
-                owner = f" of the package {point.dist.name}" if point.dist else ""
-                message = f"the plugin {point.name!r}{owner} can't be imported: {_said(error)}"
-                raise PluginTypeError(message) from error
-            self._by_address[point.value] = describe(cls, point.value)
+                self._by_address[point.value] = describe(cls, point.value)
+            except PluginTypeError as error:
+                raise PluginTypeError(f"{error} (of the package {package_of(point)})", error.hint) from error
         return self._by_address[point.value]
 
     def _at_address(self, address: str) -> PluginType:
         where, _, name = address.rpartition(":")
-        key: object = address
+        key, path = address, Path(where)
         if where.endswith(".py"):
-            path = Path(where)
-            try:
-                key = (str(path.resolve()), hashlib.sha256(path.read_bytes()).digest(), name)
-            except OSError as error:
-                raise PluginTypeError(f"the plugin file {where} can't be read: {error.strerror}") from None
+            key = f"{path.resolve()}:{_version_of(path)}:{name}"
         if key not in self._by_address:
-            module = _module_from_file(Path(where)) if where.endswith(".py") else _module(where)
-            cls = getattr(module, name, None)
-            if not isinstance(cls, type):
-                classes = [key for key, value in vars(module).items() if mark_of(value)]
-                raise PluginTypeError(f"{where} has no class {name!r}", did_you_mean(name, classes))
-            self._by_address[key] = describe(cls, address)
+            in_file = where.endswith(".py")
+            module = module_in_file(path, _version_of(path)) if in_file else module_named(where)
+            self._by_address[key] = describe(class_in(module, name, where), address)
         return self._by_address[key]
+
+
+def _version_of(path: Path) -> str:
+    """A digest of a plugin file's path and content."""
+    try:
+        return hashlib.sha256(str(path.resolve()).encode() + b"\0" + path.read_bytes()).hexdigest()[:16]
+    except OSError as error:
+        raise PluginTypeError(f"the plugin file {path} can't be read: {error.strerror}") from None
 
 
 def describe(cls: type, address: str) -> PluginType:
@@ -244,32 +255,6 @@ def _classes_below(package: ModuleType) -> Iterator[PluginType]:
         for value in vars(module).values():
             if mark_of(value) and value.__module__ == info.name:
                 yield describe(value, f"{info.name}:{value.__name__}")
-
-
-def _module(name: str) -> ModuleType:
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
-            raise PluginTypeError(f"there is no module {name!r}", "is it installed?") from None
-        raise PluginTypeError(f"the module {name!r} can't be imported: {_said(error)}") from error
-    except Exception as error:
-        raise PluginTypeError(f"the module {name!r} can't be imported: {_said(error)}") from error
-
-
-def _module_from_file(path: Path) -> ModuleType:
-    name = f"pointsman_file_{path.stem}_{abs(hash(path.resolve()))}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise PluginTypeError(f"the plugin file {path} can't be loaded")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        del sys.modules[name]
-        raise PluginTypeError(f"the plugin file {path} can't be loaded: {_said(error)}") from error
-    return module
 
 
 def _said(error: Exception) -> str:

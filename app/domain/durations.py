@@ -7,7 +7,11 @@ from decimal import Decimal
 
 _LONG = {"m": 60.0, "h": 3600.0}
 _PER_SECOND = {"ns": 1e9, "us": 1e6, "\u00b5s": 1e6, "\u03bcs": 1e6, "ms": 1e3, "s": 1.0}
-_PART = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|\u00b5s|\u03bcs|ms|s|m|h)")
+_PART_PATTERN = r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|\u00b5s|\u03bcs|ms|s|m|h)"
+_PART = re.compile(_PART_PATTERN)
+
+DURATION_PATTERN = f"^[+-]?(0|({_PART_PATTERN})+)$"
+"""What `parse_duration` takes, for a JSON Schema."""
 
 
 def parse_duration(text: object) -> float:

@@ -18,7 +18,7 @@ from pydantic.alias_generators import to_camel
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
-from app.domain.durations import format_duration, parse_duration
+from app.domain.durations import DURATION_PATTERN, format_duration, parse_duration
 
 T = TypeVar("T")
 
@@ -85,6 +85,8 @@ Duration = Annotated[
     float,
     BeforeValidator(_seconds),
     PlainSerializer(format_duration),
-    WithJsonSchema({"type": "string", "description": "a duration such as 250ms, 1.5s or 1h30m"}),
+    WithJsonSchema(
+        {"type": "string", "pattern": DURATION_PATTERN, "description": "a duration such as 250ms, 1.5s or 1h30m"}
+    ),
 ]
 """Seconds in the code, text such as `250ms` in YAML."""

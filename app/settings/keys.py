@@ -76,7 +76,9 @@ def _refuse_twins(items: list[Node], identity: tuple[str, ...], faults: Faults) 
 
 
 def name_of(item: Node, identity: tuple[str, ...]) -> str | None:
-    """The name of a named list's item: the first of the keys that is set."""
+    """The name of a named list's item: the first of the keys that is set; of an item that is just text, the text."""
+    if isinstance(item, Scalar) and isinstance(item.value, str):
+        return item.value
     if not isinstance(item, Entries):
         return None
     for key in identity:

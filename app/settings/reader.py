@@ -162,7 +162,7 @@ class _Converter:
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node, origin)
         if node.tag not in (_MAP, _LIST):
-            self._faults.error(origin, f"the tag {node.tag} is not supported", "leave it out")
+            self._faults.error(origin, _unsupported(node.tag), "leave it out")
         if isinstance(node, yaml.SequenceNode):
             items = [self.convert(item, origin.item(index, *_place(item))) for index, item in enumerate(node.value)]
             return Items(tuple(items), origin)
@@ -173,7 +173,7 @@ class _Converter:
         if node.tag == _STRING:
             return Scalar(node.value, origin)
         if node.tag not in _CORE_TAGS:
-            self._faults.error(origin, f"the tag {node.tag} is not supported", "leave it out")
+            self._faults.error(origin, _unsupported(node.tag), "leave it out")
         value = read_scalar(node.value)
         if not isinstance(value, _TYPES.get(node.tag, object)):
             self._faults.error(origin, f"the tag {node.tag} does not fit what follows it", "leave it out")
@@ -220,6 +220,11 @@ def _compose(text: str | bytes) -> Iterator[yaml.Node]:
                 yield node
     finally:
         loader.dispose()
+
+
+def _unsupported(tag: str) -> str:
+    """A tag of one's own is not echoed: it may be a value in a wrong place."""
+    return f"the tag {tag} is not supported" if tag.startswith("tag:yaml.org,2002:") else "this tag is not supported"
 
 
 def _place(node: yaml.Node) -> tuple[int, int]:

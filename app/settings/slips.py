@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import yaml
 
 _STUMBLED = "mapping values are not allowed"
+_NAMES = re.compile(r"\b(alias|anchor|handle) ('[^']*'|\"[^\"]*\")")
 _LOST = "could not find expected ':'"
 
 
@@ -28,20 +30,17 @@ def slip_of(text: str | bytes, error: yaml.MarkedYAMLError) -> Slip:
     if _STUMBLED in (error.problem or ""):
         key = _key_without_colon(text)
         if key is not None and key.start_mark.line < mark.line:
-            return _forgotten_colon(key.start_mark, str(key.value))
+            return _forgotten_colon(key.start_mark)
     if _LOST in (error.problem or "") and error.context_mark is not None:
-        return _forgotten_colon(error.context_mark, _rest_of_line(text, error.context_mark))
+        return _forgotten_colon(error.context_mark)
+    if "quoted scalar" in (error.context or "") and error.context_mark is not None:
+        mark = error.context_mark  # where the quote opens, not the end of the text
     return Slip(mark.line + 1, mark.column + 1, _sentence(error), _hint_at(error))
 
 
-def _forgotten_colon(mark: yaml.Mark, text: str) -> Slip:
-    word = text.split(maxsplit=1)[0]
-    return Slip(mark.line + 1, mark.column + 1, f"the key {word!r} has no colon after it", f"write '{word}:'")
-
-
-def _rest_of_line(text: str | bytes, mark: yaml.Mark) -> str:
-    lines = (text if isinstance(text, str) else text.decode("utf-8", "replace")).splitlines()
-    return lines[mark.line][mark.column :]
+def _forgotten_colon(mark: yaml.Mark) -> Slip:
+    """What stands there is not echoed: it may be a value, and a secret."""
+    return Slip(mark.line + 1, mark.column + 1, "a key has no colon after it", "write 'key:'")
 
 
 def _key_without_colon(text: str | bytes) -> yaml.ScalarToken | None:
@@ -64,8 +63,9 @@ def _key_without_colon(text: str | bytes) -> yaml.ScalarToken | None:
 
 
 def _sentence(error: yaml.MarkedYAMLError) -> str:
+    """The parser's words, less names that the text gives, which may be values in a wrong place."""
     parts = [part for part in (error.context, error.problem) if part]
-    return ", ".join(parts).replace("\n", " ")
+    return _NAMES.sub(r"\1", ", ".join(parts).replace("\n", " "))
 
 
 def _hint_at(error: yaml.MarkedYAMLError) -> str:
@@ -74,6 +74,8 @@ def _hint_at(error: yaml.MarkedYAMLError) -> str:
         return "indent with spaces, not with tabs"
     if "mapping values are not allowed" in problem:
         return "is the indentation right, and is every text with a colon quoted?"
+    if "unexpected end of stream" in problem and "quoted" in (error.context or ""):
+        return "is the closing quote missing?"
     if "undefined alias" in problem:
         return "an anchor must stand before its alias"
     return "is the indentation right?" if "block" in (error.context or "") else ""

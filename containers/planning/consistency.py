@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from app.settings.tree import exists
 from containers.planning.draft import Draft
 
 
@@ -25,8 +26,9 @@ def _metrics_live_longer_than_the_interval(draft: Draft) -> None:
 def _ports_differ(draft: Draft) -> None:
     http, admin = draft.settings.transports.http, draft.settings.transports.admin
     if http.enabled and admin.enabled and http.port == admin.port != 0:
+        written = [kind for kind in ("admin", "http") if exists(draft.configuration.tree, ("transports", kind, "port"))]
         draft.faults.error(
-            draft.configuration.origin("transports", "admin", "port"),
+            draft.configuration.origin("transports", *written[:1], "port"),
             f"the router and the admin pages both listen on port {admin.port}",
         )
 

@@ -18,10 +18,14 @@ from app.settings.picker_config import PluginSpec
 from app.settings.schema import Settings
 from app.settings.tree import Entries, Items, Origin, find_text, node_at
 from app.settings.validation import report
-from containers.catalogue import Catalogue, PluginType, PluginTypeError
+from containers.catalogue import Catalogue, PluginType
+from containers.loading import PluginTypeError
 from containers.planning.plan import PluginPlan, Reference
 
 _NAMES_TAKEN = DynamicContainer()
+
+ADDED = Origin("added")
+"""The place of what no layer says."""
 
 
 @dataclass
@@ -50,12 +54,11 @@ class Draft:
         """The instances that serve one of the extension points, in order."""
         return (plugin for plugin in list(self.plugins.values()) if plugin.type.serves(*points))
 
-    def add(self, type_name: str, why: str, parameters: object = None) -> PluginPlan | None:
+    def add(self, type_name: str, why: str, parameters: object = None, origin: Origin = ADDED) -> PluginPlan | None:
         """Adds an instance that the configuration does not list, under its type's name.
 
         None if the configuration disables it, which is for the caller to tell, or has something else under that name.
         """
-        origin = Origin("added")
         if type_name in self.disabled:
             return None
         if type_name in self.plugins:
@@ -128,7 +131,9 @@ class Draft:
                 self.plugins[spec.key] = found
 
     def _check_type_exists(self, type_name: str, origin: Origin) -> None:
-        """A misspelt type that is switched off would leave on what was meant."""
+        """A misspelt type that is switched off would leave on what was meant; a broken one may be switched off."""
+        if type_name in self.catalogue.names:
+            return
         try:
             self.catalogue.find(type_name)
         except PluginTypeError as error:
@@ -149,6 +154,9 @@ class Draft:
         except PluginTypeError as error:
             self._tell_of_type(name, type_name, error, at_type)
             return None
+        if index is not None and (packages := self.catalogue.hidden(type_name)):
+            message = f"the plugin type {type_name!r} is the built-in one; that of the package {packages} is not used"
+            self.faults.warn(at_type, message, "name that one's class as module:Class")
         if index is not None and type_name in found.mark.deprecated:
             hint = f"use {found.mark.deprecated[type_name]}"
             self.faults.warn(at_type, f"the plugin type {type_name!r} is deprecated", hint)

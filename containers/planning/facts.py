@@ -7,7 +7,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from app.extension import AnyFactKey, Producer
 from app.settings.errors import did_you_mean
-from containers.catalogue import PluginTypeError
+from containers.loading import PluginTypeError
 from containers.planning.draft import Draft
 from containers.planning.plan import PluginPlan
 
@@ -53,7 +53,10 @@ def _supply(draft: Draft, plugin: PluginPlan, producer: str, keys: Sequence[AnyF
     message = f"{plugin.name!r} needs the {facts} {names} of the producer {producer!r}, and nothing produces {them}"
     try:
         default = draft.catalogue.find(producer)
-    except PluginTypeError:
+    except PluginTypeError as error:
+        if producer in draft.catalogue.names:
+            draft.faults.error(origin, message, str(error))
+            return
         others = [other.producer for other in makers if other.name == missing[0].name]
         draft.faults.error(origin, message, did_you_mean(producer, others) if others else "")
         return

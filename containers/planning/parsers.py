@@ -22,8 +22,9 @@ def plan_parsers(draft: Draft) -> Sequence[str]:
     for index, reference in enumerate(listed):
         origin = draft.configuration.origin("requestHandler", "parsers", index, "pluginRef")
         name = reference.plugin_ref
-        if name not in (*draft.plugins, *draft.disabled, *draft.written_names) and draft.knows(name):
-            draft.add(name, "requestHandler.parsers names its type")
+        unlisted = name not in (*draft.plugins, *draft.disabled, *draft.written_names) and draft.knows(name)
+        if unlisted and draft.add(name, "requestHandler.parsers names its type", origin=origin) is None:
+            continue
         found = draft.resolve(name, origin, "a parser", Parser)
         if found is None:
             continue

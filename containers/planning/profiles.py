@@ -166,7 +166,8 @@ def _give_pickers(draft: Draft, profiles: Sequence[_Parts]) -> None:
     without = [parts for parts in profiles if not parts.pickers]
     if not without:
         return
-    pickers = list(draft.serving(Picker))
+    own = tuple(f"{parts.name}/" for parts in profiles)
+    pickers = [plugin for plugin in draft.serving(Picker) if not plugin.name.startswith(own)]
     picker = pickers[0] if len(pickers) == 1 else draft.plugins.get(DEFAULT_PICKER)
     if picker is None or not picker.type.serves(Picker):
         names = ", ".join(parts.name for parts in without)

@@ -14,7 +14,8 @@ from app.settings.layers import Sources
 from app.settings.reader import read_yaml
 from app.settings.tree import plain
 from containers.assembly import Checked, check
-from containers.catalogue import Catalogue, PluginTypeError
+from containers.catalogue import Catalogue
+from containers.loading import PluginTypeError
 from containers.planning.plan import ProfilePlan
 
 DATA = Path(__file__).parents[1] / "data"

@@ -4,39 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
 import aiohttp
-import pytest
 
 from tests.support.processes import pointsman
-
-ROOT = Path(__file__).parents[2]
-WHEELHOUSE = ROOT / ".wheelhouse"
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    build = ["-m", "pip", "wheel", "--quiet", "--no-deps", "--no-index", "--no-build-isolation"]
-    subprocess.run([sys.executable, *build, "--wheel-dir", folder, ROOT], check=True)
-    (built,) = folder.glob("pointsman-*.whl")
-    return built
-
-
-@pytest.fixture(scope="module")
-def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The Python of an environment with nothing but the wheel and what it needs."""
-    if not WHEELHOUSE.exists():
-        pytest.fail("there is no wheelhouse: run the tests by `make test`, which fills it")
-    folder = tmp_path_factory.mktemp("empty")
-    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-    python = folder / "bin" / "python"
-    install = ["-m", "pip", "install", "--quiet", "--no-index", "--find-links", WHEELHOUSE]
-    subprocess.run([python, *install, wheel], check=True)
-    return python
 
 
 def test_the_wheel_carries_the_configurations_and_no_tests(wheel: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 
 from app.settings.errors import Faults
-from app.settings.keys import ORDER_KEYS
+from app.settings.keys import ORDER_KEYS, name_of
 from app.settings.tree import Entries, Entry, Items, Node, Origin, Scalar, is_null, kind
 
 _SECTIONS = {"filters": "filter", "scorers": "scorer", "picker": "picker"}
@@ -58,7 +58,7 @@ class ProfileTranslation:
     def _items(self, node: Entries, key: str) -> tuple[Node, ...]:
         content = node.entries[key].node
         if isinstance(content, Items):
-            return content.items
+            return _each_once(content.items)
         self._faults.error(node.entries[key].origin, f"expected a list, found {kind(content)}")
         return ()
 
@@ -129,6 +129,18 @@ def _by_name(item: Node) -> Node:
     if not isinstance(item, Entries):
         return item
     return Entries({"pluginRef" if key == "name" else key: e for key, e in item.entries.items()}, item.origin)
+
+
+def _each_once(items: tuple[Node, ...]) -> tuple[Node, ...]:
+    """The items less those whose name stands there already, which is told elsewhere."""
+    seen: set[str] = set()
+    kept = []
+    for item in items:
+        name = name_of(item, ("name", "type"))
+        if name is None or name not in seen:
+            kept.append(item)
+            seen.add(name or "")
+    return tuple(kept)
 
 
 def _unless_null(node: Node) -> tuple[Node, ...]:

@@ -26,6 +26,9 @@ def to_current(document: Entries, inherited: Collection[str], faults: Faults) ->
     """`document` in the schema's form. `inherited` are the names of the plugins that weaker layers declare."""
     _refuse_mixtures(document, faults)
     document = without_deprecated(document, faults)
+    for key in (DECLARED, PICKING):
+        if key in document.entries and not isinstance(document.entries[key].node, Items):
+            faults.error(document.entries[key].origin, f"expected a list, found {kind(document.entries[key].node)}")
     plugins = _declared(document)
     names = {*inherited, *(name for item in plugins if (name := name_of(item, PluginSpec.identity)))}
     translated = ProfileTranslation(names, faults)

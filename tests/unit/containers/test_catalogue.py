@@ -31,7 +31,8 @@ from app.extension import (
     Random,
     Scorer,
 )
-from containers.catalogue import Catalogue, NoParams, PluginTypeError, describe
+from containers.catalogue import Catalogue, NoParams, describe
+from containers.loading import PluginTypeError
 from plugins.scorers.queue import QueueScorer
 
 if TYPE_CHECKING:
@@ -334,7 +335,7 @@ def test_a_module_that_is_not_there_is_told_from_one_that_fails(catalogue: Catal
 
 def test_a_folder_that_looks_like_a_file_is_an_error(catalogue: Catalogue, tmp_path: Path) -> None:
     (tmp_path / "folder.py").mkdir()
-    assert "can't be loaded" in str(fails(catalogue, f"{tmp_path}/folder.py:Mine"))
+    assert "can't be read" in str(fails(catalogue, f"{tmp_path}/folder.py:Mine"))
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ def test_line_ends_of_windows_are_line_ends() -> None:
         pytest.param('a: "\\q"\n', "1:6: this is not YAML", id="an unknown escape"),
         pytest.param("a: 1\n? [x, y]\n: 2\n", "2:3: a key must be text", id="a list as a key"),
         pytest.param("? {x: y}\n: 2\n", "1:3: a key must be text", id="a mapping as a key"),
-        pytest.param("a: 1\nb: !foo x\n", "2:1: the tag !foo is not supported", id="a tag of one's own"),
+        pytest.param("a: 1\nb: !foo x\n", "2:1: this tag is not supported", id="a tag of one's own"),
         pytest.param(
             "b: !!python/object:os.system {}",
             "1:1: the tag tag:yaml.org,2002:python/object:os.system is not supported",
@@ -162,7 +162,7 @@ def test_what_is_wrong_is_told_at_its_line_and_column(text: str | bytes, start: 
     [
         pytest.param("a:\n\tb: 1\n", "indent with spaces, not with tabs", id="a tab"),
         pytest.param("a: b: c\n", "is the indentation right, and is every text with a colon quoted?", id="two colons"),
-        pytest.param("a: 1\nb\n", "write 'b:'", id="a key without a colon"),
+        pytest.param("a: 1\nb\n", "write 'key:'", id="a key without a colon"),
         pytest.param("a: *b\n", "an anchor must stand before its alias", id="an alias of nothing"),
         pytest.param("a:\n  - 1\n b: 2\n", "is the indentation right?", id="wrong indentation"),
         pytest.param('a: "\\q"\n', "", id="nothing to say"),

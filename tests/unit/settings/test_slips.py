@@ -15,21 +15,19 @@ def told(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "word"),
+    ("text", "line"),
     [
-        pytest.param("profiles\n- one:\n", 1, "profiles", id="the first line"),
-        pytest.param("a: 1\nprofiles\n- one:\n", 2, "profiles", id="a later line"),
-        pytest.param("p:\n- one:\n  - name: x\n- two\n  - name: y\n", 4, "two", id="an item of a list"),
-        pytest.param(
-            "p:\n- one:\n  - name: x\n- two\n  - y\n  - name: z\n", 4, "two", id="several lines before it shows"
-        ),
-        pytest.param("a:\n  b\n    c: 1\n", 2, "b", id="a key in a mapping"),
+        pytest.param("profiles\n- one:\n", 1, id="the first line"),
+        pytest.param("a: 1\nprofiles\n- one:\n", 2, id="a later line"),
+        pytest.param("p:\n- one:\n  - name: x\n- two\n  - name: y\n", 4, id="an item of a list"),
+        pytest.param("p:\n- one:\n  - name: x\n- two\n  - y\n  - name: z\n", 4, id="several lines before it shows"),
+        pytest.param("a:\n  b\n    c: 1\n", 2, id="a key in a mapping"),
     ],
 )
-def test_a_key_without_a_colon_is_told_at_its_line(text: str, line: int, word: str) -> None:
+def test_a_key_without_a_colon_is_told_at_its_line(text: str, line: int) -> None:
     (fault,) = told(text)
     assert fault.startswith(f"f:{line}:")
-    assert fault.endswith(f"the key {word!r} has no colon after it; write '{word}:'")
+    assert fault.endswith("a key has no colon after it; write 'key:'")
 
 
 @pytest.mark.parametrize(

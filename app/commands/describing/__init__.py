@@ -1,0 +1,1 @@
+"""What `pointsman plugins` prints: for people, and as a page."""

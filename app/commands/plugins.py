@@ -1,0 +1,67 @@
+"""`pointsman plugins`: the plugin types there are, and what each does, takes and needs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+
+from app.settings.errors import UsageError
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    parser.add_argument(
+        "type",
+        nargs="?",
+        metavar="TYPE",
+        help="a type, one of its aliases, module:Class or file.py:Class, to tell all of it (default: list all types)",
+    )
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print JSON")
+    form.add_argument("--markdown", action="store_true", help="print Markdown; without TYPE the page of built-in types")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints one type or all. Raises `UsageError` for a type that can't be had; a broken package is only listed."""
+    return _one(arguments) if arguments.type is not None else _all(arguments)
+
+
+def _one(arguments: argparse.Namespace) -> int:
+    from app.commands.describing.markdown import section  # noqa: PLC0415 - loaded by this command only
+    from app.commands.describing.tables import print_type  # noqa: PLC0415
+    from containers.catalogue import Catalogue  # noqa: PLC0415
+    from containers.description import describe_type  # noqa: PLC0415
+    from containers.loading import PluginTypeError  # noqa: PLC0415
+
+    try:
+        about = describe_type(arguments.type, Catalogue())
+    except PluginTypeError as error:
+        raise UsageError(f"{error}; {error.hint}" if error.hint else str(error)) from error
+    if arguments.json:
+        print(json.dumps(asdict(about), indent=2, ensure_ascii=False))  # noqa: T201
+    elif arguments.markdown:
+        print(section(about), end="")  # noqa: T201
+    else:
+        print_type(about)
+    return 0
+
+
+def _all(arguments: argparse.Namespace) -> int:
+    from app.commands.describing.markdown import page  # noqa: PLC0415 - loaded by this command only
+    from app.commands.describing.tables import print_types  # noqa: PLC0415
+    from containers.catalogue import Catalogue  # noqa: PLC0415
+    from containers.description import built_in_types, installed_types  # noqa: PLC0415
+
+    catalogue = Catalogue()
+    types = built_in_types(catalogue)
+    if arguments.markdown:
+        print(page(types), end="")  # noqa: T201
+        return 0
+    installed, broken = installed_types(catalogue)
+    if arguments.json:
+        data = {"types": [asdict(about) for about in (*types, *installed)], "broken": [asdict(one) for one in broken]}
+        print(json.dumps(data, indent=2, ensure_ascii=False))  # noqa: T201
+    else:
+        print_types([*types, *installed], broken)
+    return 0

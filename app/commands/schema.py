@@ -1,0 +1,29 @@
+"""`pointsman schema`: the JSON Schema of a configuration document, for editors and for checks without Pointsman."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from app.settings.errors import UsageError
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    parser.add_argument("--output", metavar="FILE", help="where to write it, instead of standard output")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints or writes the schema. Raises `UsageError` for a file that can't be written."""
+    from containers.catalogue import Catalogue  # noqa: PLC0415 - only commands that need them load all plugins
+    from containers.schema import schema_text  # noqa: PLC0415
+
+    text = schema_text(Catalogue())
+    if arguments.output is None:
+        print(text, end="")  # noqa: T201
+        return 0
+    try:
+        Path(arguments.output).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{arguments.output}: {error.strerror or error}") from None
+    return 0

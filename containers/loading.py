@@ -1,0 +1,110 @@
+"""Finds plugin classes outside of this package: by entry point, module or file.
+
+Whatever a stranger's module does when it is imported is told as a `PluginTypeError`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from importlib.metadata import Distribution, EntryPoint, distributions
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from app.extension.marker import mark_of
+from app.settings.errors import did_you_mean
+
+
+class PluginTypeError(Exception):
+    """A plugin type can't be had; `hint` says what to do."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+def entry_points(*, group: str) -> Iterable[EntryPoint]:
+    """The entry points of installed packages, each package once. One whose metadata can't be read has none."""
+    seen: set[str] = set()
+    for distribution in distributions():
+        try:
+            name = re.sub(r"[-_.]+", "-", distribution.name).lower()
+            points = [] if name in seen else [point for point in distribution.entry_points if point.group == group]
+        except Exception:  # noqa: BLE001, S112 - odd metadata of any package must not keep the others from being found
+            continue
+        seen.add(name)
+        yield from points
+
+
+def package_of(point: EntryPoint) -> str:
+    """The package of an entry point, with its version."""
+    distribution: Distribution | None = point.dist
+    return f"{distribution.name} {distribution.version}" if distribution else "an unknown package"
+
+
+def class_of_entry_point(point: EntryPoint) -> type:
+    """The class that an installed package names."""
+    what = f"the plugin {point.name!r} of the package {package_of(point)}"
+    if EntryPoint.pattern.match(point.value) is None:
+        raise PluginTypeError(f"{what} has no address: expected module:Class, found {point.value!r}")
+    with _imported(what):
+        found = point.load()
+    if not isinstance(found, type):
+        raise PluginTypeError(f"{what} is no class: {point.value!r} is {_kind(found)}")
+    return found
+
+
+def class_in(module: ModuleType, name: str, where: str) -> type:
+    """The class `name` of a module that was named as `where`."""
+    cls = getattr(module, name, None)
+    if not isinstance(cls, type):
+        classes = [key for key, value in vars(module).items() if mark_of(value)]
+        raise PluginTypeError(f"{where} has no class {name!r}", did_you_mean(name, classes))
+    return cls
+
+
+def module_named(name: str) -> ModuleType:
+    """A module that can be imported."""
+    with _imported(f"the module {name!r}"):
+        try:
+            return importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+                raise PluginTypeError(f"there is no module {name!r}", "is it installed?") from None
+            raise
+
+
+def module_in_file(path: Path, version: str) -> ModuleType:
+    """The module in a file; another `version` of the file is another module."""
+    name = f"pointsman_file_{path.stem}_{version}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise PluginTypeError(f"the plugin file {path} can't be loaded")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        with _imported(f"the plugin file {path}", "loaded"):
+            spec.loader.exec_module(module)
+    except PluginTypeError:
+        del sys.modules[name]
+        raise
+    return module
+
+
+@contextmanager
+def _imported(what: str, done: str = "imported") -> Iterator[None]:
+    try:
+        yield
+    except PluginTypeError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise PluginTypeError(f"{what} can't be {done}: {type(error).__name__}: {error}") from error
+
+
+def _kind(found: Any) -> str:
+    return "a module" if isinstance(found, ModuleType) else f"a {type(found).__name__}"
