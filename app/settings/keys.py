@@ -47,8 +47,8 @@ def _model(node: Entries, model: type[BaseModel], faults: Faults, elsewhere: Els
     found: dict[str, Entry] = {}
     for key, entry in node.entries.items():
         name = known.get(fold(key))
-        if name is None and ordered and key in ORDER_KEYS:
-            name = key
+        if name is None and ordered and fold(key) in ORDER_KEYS:
+            name = fold(key)
         if name is None:
             hint = elsewhere(fold(key), node) or did_you_mean(key, known.values())
             faults.error(entry.origin, f"unknown key {key!r}", hint)

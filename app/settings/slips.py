@@ -33,7 +33,8 @@ def slip_of(text: str | bytes, error: yaml.MarkedYAMLError) -> Slip:
             return _forgotten_colon(key.start_mark)
     if _LOST in (error.problem or "") and error.context_mark is not None:
         return _forgotten_colon(error.context_mark)
-    if "quoted scalar" in (error.context or "") and error.context_mark is not None:
+    unfinished = "unexpected end of stream" in (error.problem or "")
+    if unfinished and "quoted scalar" in (error.context or "") and error.context_mark is not None:
         mark = error.context_mark  # where the quote opens, not the end of the text
     return Slip(mark.line + 1, mark.column + 1, _sentence(error), _hint_at(error))
 

@@ -8,12 +8,15 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from app.settings.dialects.forms import key_in_form
 from app.settings.errors import Faults, did_you_mean
 from app.settings.schema import API_VERSIONS, Settings
 from app.settings.shapes import range_of
-from app.settings.tree import Entries, Node, Origin, exists, kind_of, locate, plain, without
+from app.settings.tree import Entries, Node, Origin, Scalar, exists, kind_of, locate, node_at, plain, without
 
 _SECRET = re.compile(r"secret|password|passwd|token$|api[-_]?key|credential", re.IGNORECASE)
+_CREDENTIALS = re.compile(r"[^\s/@:]*:[^\s/@]+@")
+"""A name and a password before a host."""
 _LONGEST_SHOWN = 60
 
 
@@ -54,11 +57,14 @@ def report(
     origin = locate(tree, path)
     if fault["type"] == "missing":
         if not faults.suggests(origin, str(fault["loc"][-1])):
-            faults.error(origin, f"the key {fault['loc'][-1]!r} is missing")
+            key = key_in_form(str(fault["loc"][-1]), origin.path)
+            named = key == "type" and exists(tree, (*path[:-1], "name"))
+            hint = "it may be left out only where a weaker layer has a plugin of this name" if named else ""
+            faults.error(origin, f"the key {key!r} is missing", hint)
         return
     message, hint = _sentence(fault, range_of(model, path[len(base) :]))
     message = message or _own_words(fault)
-    found = f", found {_shown(fault, path)}" if message.startswith("expected") else ""
+    found = f", found {_shown(_written(fault, tree, path), path)}" if message.startswith("expected") else ""
     faults.error(origin, f"{message}{found}", hint)
 
 
@@ -133,12 +139,17 @@ def _number(value: float) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _shown(fault: Any, path: Sequence[str | int]) -> str:
+def _written(fault: Any, tree: Node, path: Sequence[str | int]) -> Any:
+    """The value as it stands in the tree, which validators may have turned into another."""
+    node = node_at(tree, path)
+    return node.value if isinstance(node, Scalar) else fault["input"]
+
+
+def _shown(value: Any, path: Sequence[str | int]) -> str:
     """The value as it may be shown: only single short values, and no secrets."""
-    value = fault["input"]
     if isinstance(value, bool):
         return f"the boolean {str(value).lower()}"
-    secret = any(isinstance(step, str) and _SECRET.search(step) for step in path)
+    secret = any(isinstance(step, str) and _SECRET.search(step) for step in path) or _CREDENTIALS.search(str(value))
     if value is None or not isinstance(value, str | int | float) or secret:
         return kind_of(value)
     text = repr(value) if isinstance(value, str) else str(value)

@@ -42,7 +42,9 @@ def plan_profiles(draft: Draft) -> Sequence[ProfilePlan]:
     """The enabled profiles, each with exactly one picker."""
     specs = [(index, spec) for index, spec in enumerate(draft.settings.scheduling_profiles)]
     profiles = [_parts_of(draft, index, spec) for index, spec in specs if spec.enabled]
-    draft.notes += [f"the profile {spec.name} is disabled" for _, spec in specs if not spec.enabled]
+    disabled = [spec for _, spec in specs if not spec.enabled]
+    draft.notes += [f"the profile {spec.name} is disabled" for spec in disabled]
+    draft.used.update(entry.plugin_ref for spec in disabled for entry in spec.plugins)
     if not profiles:
         if specs and not any(spec.enabled for _, spec in specs):
             origin = draft.configuration.origin("schedulingProfiles")

@@ -67,8 +67,16 @@ class MetricsDataSource:
 
 
 def _tls(params: MetricsDataSource.Params) -> ssl.SSLContext | bool:
-    if params.scheme == "http" or not (params.ca_cert_path or params.client_cert_path):
+    files = [path for path in (params.ca_cert_path, params.client_cert_path, params.client_key_path) if path]
+    if params.scheme == "http" or not files:
         return not params.insecure_skip_verify
+    try:
+        return _context(params)
+    except FileNotFoundError as error:  # it does not say which
+        raise FileNotFoundError(error.errno, error.strerror, ", ".join(files)) from error
+
+
+def _context(params: MetricsDataSource.Params) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=params.ca_cert_path or None)
     if params.insecure_skip_verify:
         context.check_hostname = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.settings.errors import Faults
-from app.settings.tree import Entries, Entry, Items, Node
+from app.settings.tree import Entries, Entry, Items, Node, is_null, kind
 
 
 def without_deprecated(document: Entries, faults: Faults) -> Entries:
@@ -14,13 +14,18 @@ def without_deprecated(document: Entries, faults: Faults) -> Entries:
 
 def _moved(document: Entries, key: str, to: tuple[str, str], faults: Faults) -> Entries:
     entry = document.entries.get(key)
-    if entry is None:
-        return document
+    if entry is None or is_null(entry.node):
+        return document.with_(key, None)
     document = document.with_(key, None)
-    faults.warn(entry.origin, f"{key!r} is deprecated", f"it belongs in {'.'.join(to)} now")
     section, name = to
     parent = document.get(section) or Entries({}, entry.origin)
-    if not isinstance(parent, Entries) or _is_set(parent.get(name)):
+    if not isinstance(entry.node, Entries):
+        faults.error(entry.origin, f"expected a mapping, found {kind(entry.node)}")
+        return document
+    taken = not isinstance(parent, Entries) or _is_set(parent.get(name))
+    what = f"deprecated and does nothing beside {'.'.join(to)}" if taken else "deprecated"
+    faults.warn(entry.origin, f"{key!r} is {what}", f"it belongs in {'.'.join(to)} now")
+    if taken or not isinstance(parent, Entries):
         return document
     node: Node = Items((entry.node,), entry.origin) if name == "parsers" else entry.node
     place = document.entries[section].origin if section in document.entries else entry.origin

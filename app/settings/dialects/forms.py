@@ -120,3 +120,10 @@ class Document(Settings):
 
 
 DOCUMENT = Shape("model", model=Document)
+
+
+def key_in_form(key: str, path: str) -> str:
+    """What `key` of the schema is called in the form in which something at `path` is written."""
+    if key == "type" and path.startswith("plugin_references"):
+        return "plugin"
+    return "name" if key == "pluginRef" and "plugin-references" in path else key

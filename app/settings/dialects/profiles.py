@@ -52,8 +52,10 @@ class ProfileTranslation:
             for item in self._items(node, key):
                 if key == "plugin-references":
                     yield _by_name(item)
-                else:
-                    yield self._placed(node, item) if in_place else item
+                elif not in_place:
+                    yield item
+                elif (entry := self._placed(node, item)) is not None:
+                    yield entry
 
     def _items(self, node: Entries, key: str) -> tuple[Node, ...]:
         content = node.entries[key].node
@@ -66,19 +68,20 @@ class ProfileTranslation:
         for key in sections:
             for item in self._items(node, key) if key != "picker" else _unless_null(node.entries[key].node):
                 entry = self._placed(node, item)
-                yield _with_role(entry, _SECTIONS[key]) if isinstance(entry, Entries) else entry
+                if entry is not None:
+                    yield _with_role(entry, _SECTIONS[key])
 
-    def _placed(self, profile: Entries, item: Node) -> Node:
-        """An entry for a plugin that is named, or described, where it is used."""
+    def _placed(self, profile: Entries, item: Node) -> Entries | None:
+        """An entry for a plugin that is named, or described, where it is used; None for what is told to be neither."""
         if isinstance(item, Scalar) and isinstance(item.value, str):
             item = Entries({"name": Entry(item.origin, item)}, item.origin)
         if not isinstance(item, Entries):
             self._faults.error(item.origin, f"expected the name of a plugin or a mapping, found {kind(item)}")
-            return item
+            return None
         called = item.text("name", "type")
         if called is None:
             self._faults.error(item.origin, "a plugin needs a 'name' or a 'type', as text")
-            return item
+            return None
         if called in self._declared:
             return self._reference(item, called)
         return self._own(item, called, profile.text("name") or "")
@@ -102,8 +105,10 @@ class ProfileTranslation:
 
         key = "name" if item.text("name") else "type"
         place = item.entries[key].origin
+        spec = {"name": Entry(place, Scalar(full(called), place))}
         type_entry = item.entries.get("type") or item.entries["name"]
-        spec = {"name": Entry(place, Scalar(full(called), place)), "type": Entry(type_entry.origin, type_entry.node)}
+        if "type" in item.entries or full(called) not in self._declared:  # a weaker layer may have given its type
+            spec["type"] = Entry(type_entry.origin, type_entry.node)
         for source, target in (("args", "parameters"), ("enabled", "enabled")):
             if source in item.entries:
                 spec[target] = item.entries[source]

@@ -180,7 +180,7 @@ def test_null_where_a_section_or_a_list_is_due_is_as_good_as_nothing(text: str) 
         pytest.param("{name: 0}", "0", id="zero"),
         pytest.param("{}", None, id="none"),
         pytest.param("{name: [a]}", None, id="no text"),
-        pytest.param("text", None, id="no mapping"),
+        pytest.param("text", "text", id="text"),
     ],
 )
 def test_an_item_is_called_by_the_first_key_that_is_set(text: str, name: str | None) -> None:
