@@ -161,6 +161,8 @@ class _Change:
         alive.take(self._fresh.give_away({part.name for part in self._fresh.started}))
         app.plugin_metrics().change(self._kept.keys(), self._registries)
         app.monitor().change(parts.bindings_of(self._generation), options.monitor_options(self._settings))
+        app.generation.reset_override()
+        app.generation.reset()  # it keeps what it made, and that is the first generation
         for provider, value in (
             (app.generation, providers.Object(self._generation)),
             (app.settings, providers.Object(self._settings)),

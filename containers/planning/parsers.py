@@ -22,7 +22,11 @@ def plan_parsers(draft: Draft) -> Sequence[str]:
     for index, reference in enumerate(listed):
         origin = draft.configuration.origin("requestHandler", "parsers", index, "pluginRef")
         name = reference.plugin_ref
-        unlisted = name not in (*draft.plugins, *draft.disabled, *draft.written_names) and draft.knows(name)
+        if name in draft.disabled:
+            draft.used.add(name)
+            draft.notes.append(f"requests are parsed without {name}, which is disabled")
+            continue
+        unlisted = name not in (*draft.plugins, *draft.written_names) and draft.knows(name)
         if unlisted and draft.add(name, "requestHandler.parsers names its type", origin=origin) is None:
             continue
         found = draft.resolve(name, origin, "a parser", Parser)

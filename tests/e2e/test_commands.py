@@ -38,7 +38,7 @@ async def test_check_lists_five_faults_each_with_its_place(tmp_path: Path) -> No
 
 
 async def test_check_of_a_good_file_is_0() -> None:
-    assert await run("check", "-c", "builtin:default", "-c", "builtin:dev") == (0, ["fine: 8 plugins, 1 profile"])
+    assert await run("check", "-c", "builtin:default", "-c", "builtin:dev") == (0, ["fine: 12 plugins, 1 profile"])
 
 
 @pytest.mark.parametrize("command", ["check", "show", "serve"])
@@ -110,15 +110,22 @@ async def test_a_simulated_server_whose_port_is_taken_is_told_without_a_tracebac
     assert "can't start" in lines[-1]
 
 
-async def test_sighup_ends_nothing_and_says_that_nothing_was_reloaded() -> None:
-    async with pointsman(
-        "serve", "-c", "builtin:default", "-c", "builtin:dev", "--port", "0", "--admin-port", "0"
-    ) as router:
-        url = (await router.says(r"routes (http://localhost:\d+)"))[1]
+async def test_sighup_takes_over_what_changed_and_ends_nothing(tmp_path: Path) -> None:
+    overlay = tmp_path / "overlay.yaml"
+    overlay.write_text("simulation: {servers: 1}\nreload: {watch: false}\n", encoding="utf-8")
+    layers = ("-c", "builtin:default", "-c", str(overlay))
+    async with pointsman("serve", *layers, "--port", "0", "--admin-port", "0") as router:
+        await router.says('"started"')
         router.process.send_signal(signal.SIGHUP)
-        await router.says("SIGHUP ignored")
-        async with aiohttp.ClientSession() as client, client.get(f"{url}/v1/models") as answer:
-            assert answer.status == 200
+        await router.says('"unchanged"')
+        overlay.write_text("simulation: {servers: 1}\nreload: {watch: false}\nrouting: {producerDeadline: 1s}\n")
+        router.process.send_signal(signal.SIGHUP)
+        await router.says('"taken over"')
+        overlay.write_text("bogus: 1\n")
+        router.process.send_signal(signal.SIGHUP)
+        await router.says("unknown key 'bogus'")
+        router.process.send_signal(signal.SIGTERM)
+        assert await asyncio.wait_for(router.ends(), 10) == 0
 
 
 @pytest.mark.parametrize("count", ["0", "-1", "x", "101"])

@@ -19,6 +19,10 @@ from tests.config.test_shipped import keys_in_schema
 
 ROOT = Path(__file__).parents[3]
 SCHEMA = document_schema(Catalogue())
+GOOD = [
+    *sorted((ROOT / "config").rglob("*.yaml")),
+    *sorted((ROOT / "tests" / "data" / "corpus" / "good").glob("*.yaml")),
+]
 VALIDATOR = Draft202012Validator(SCHEMA)
 KEYWORDS = {
     "$ref", "additionalProperties", "allOf", "anyOf", "const", "default", "description", "else", "enum", "examples",
@@ -79,8 +83,8 @@ def test_every_reference_leads_somewhere() -> None:
             node = node[step]
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "config").rglob("*.yaml")), ids=lambda path: path.name)
-def test_every_shipped_configuration_validates(path: Path) -> None:
+@pytest.mark.parametrize("path", GOOD, ids=lambda path: path.name)
+def test_every_configuration_that_is_shipped_or_known_to_be_good_validates(path: Path) -> None:
     assert not wrong_in(path.read_text(encoding="utf-8"))
 
 

@@ -117,9 +117,55 @@ async def test_what_is_written_down_comes_before_what_is_found() -> None:
 
 
 async def test_what_is_written_down_is_read_anew_at_each_list() -> None:
-    async with started(gives(C), A) as running:
+    again = asyncio.Event()
+
+    async def script(sink: EndpointSink) -> None:
+        sink.replace_all([C])
+        await again.wait()
+        sink.replace_all([C])
+        await asyncio.Event().wait()
+
+    async with started(script, A) as running:
         running.written_down[:] = [B]
-        running.runner.replace_all([C])
+        again.set()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert running.names == ("b", "c")
+
+
+async def test_it_changes_to_another_discovery_without_a_gap() -> None:
+    async with started(gives(C), A) as running:
+        before = running.runner
+        await before.prepare(lambda: [B], FakeDiscovery(gives(A)))
+        assert running.names == ("a", "c")
+        end = before.commit()
+        assert running.names == ("b", "a")
+        await end()
+
+
+async def test_what_was_prepared_and_abandoned_changes_nothing() -> None:
+    async with started(gives(C), A) as running:
+        await running.runner.prepare(lambda: [B], FakeDiscovery(gives(B)))
+        await running.runner.abandon()
+        running.runner.commit()
+        assert running.names == ("a", "c")
+
+
+async def test_a_discovery_that_can_not_be_prepared_leaves_the_old_one() -> None:
+    async def script(_: EndpointSink) -> None:
+        raise DiscoveryError("no such file")
+
+    async with started(gives(C), A) as running:
+        with pytest.raises(DiscoveryError, match="no such file"):
+            await running.runner.prepare(list, FakeDiscovery(script))
+        await running.runner.abandon()
+        assert running.names == ("a", "c")
+
+
+async def test_the_same_discovery_goes_on_with_what_it_found() -> None:
+    async with started(gives(C), A) as running:
+        await running.runner.prepare(lambda: [B], running.runner._run.discovery)
+        await running.runner.commit()()
         assert running.names == ("b", "c")
 
 

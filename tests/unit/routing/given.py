@@ -116,7 +116,7 @@ def make_pipeline(observers: Sequence[Any] = (), producers: Sequence[Any] = (), 
     named = [Named(f"observer-{row}", observer) for row, observer in enumerate(observers)]
     return Pipeline(
         Scheduler(Named("handler", DefaultOnly()), {"default": profile or make_profile()}),
-        [Named(f"producer-{row}", producer) for row, producer in enumerate(producers)],
+        producers=[Named(f"producer-{row}", producer) for row, producer in enumerate(producers)],
         on_scheduled=named,
         on_first_byte=named,
         on_finished=named,
