@@ -33,7 +33,7 @@ class Parts:
     """Parts that start one after the other, and stop in reverse."""
 
     def __init__(self, parts: Iterable[Part]) -> None:
-        self._parts = tuple(parts)
+        self._waiting = list(parts)
         self._started: list[Part] = []
 
     @property
@@ -43,14 +43,15 @@ class Parts:
 
     async def start(self) -> None:
         """Starts every part, in order. The one that can't start raises; `stop` stops it and those before it."""
-        for part in self._parts:
+        while self._waiting:
+            part = self._waiting.pop(0)
             self._started.append(part)
             await part.start()
 
-    async def stop(self) -> None:
-        """Stops what was started, last first; a part's failure does not keep the others from stopping."""
-        while self._started:
-            part = self._started.pop()
+    async def stop(self, only: Collection[Part] | None = None) -> None:
+        """Stops what was started, or `only` some of it, last first; a part's failure keeps no other from stopping."""
+        for part in [part for part in reversed(self._started) if only is None or part in only]:
+            self._started.remove(part)
             try:
                 await part.stop()
             except (Exception, asyncio.CancelledError) as error:

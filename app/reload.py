@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import structlog
 
+from app.extension import DiscoveryError
 from app.settings.errors import ConfigurationError, Fault, UsageError
-from app.watching import file_changes
+from app.watching import contents, file_changes
 
 log = structlog.get_logger("pointsman.reload")
 
 T = TypeVar("T")
+R = TypeVar("R")
+
+STOPPED = "the process is stopping"
 
 
 async def _nothing() -> None:
@@ -94,38 +98,51 @@ class Reloader(Generic[T]):
         self._files = files
         self._settle = settle
         self._on_outcome = on_outcome
+        self._known = contents(files())  # now, since they may change while the process starts
         self._one_at_a_time = asyncio.Lock()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._watch: asyncio.Task[None] | None = None
+        self._started = asyncio.Event()
+        self._stopped = False
+        self._tasks: set[asyncio.Task[Any]] = set()
         self.last: Outcome | None = None
         """How the last reload went."""
 
     async def reload(self) -> Outcome:
-        """Takes over the configuration as it is now, or says why not. Never raises for what is wrong in it."""
-        async with self._one_at_a_time:
-            outcome = await self._reload()
-            self.last = outcome
-            self._on_outcome(outcome)
-            return outcome
+        """Takes over the configuration as it is now, or says why not. Never raises for what is wrong in it.
+
+        While the process starts this waits until it is up; once it stops nothing is taken over.
+        """
+        work = self._spawn(self._in_turn())
+        await asyncio.wait({work})
+        return Outcome(time.time(), done=False, reasons=[STOPPED]) if work.cancelled() else work.result()
 
     def request(self) -> None:
         """Reloads in the background: what SIGHUP does."""
-        self._spawn(self._reload_for_good())
+        self._spawn(self.reload())
 
     async def start(self, *, watch: bool) -> None:
-        """Begins to watch the files, if asked to."""
+        """Lets reloads begin. Watches the files, if asked to."""
+        self._started.set()
         if watch:
-            self._watch = asyncio.create_task(self._follow(), name="watch configuration")
+            self._spawn(self._follow())
 
     async def stop(self) -> None:
-        """Stops watching, and ends what is still being retired."""
-        tasks = [*self._tasks, *([self._watch] if self._watch else [])]
+        """Stops watching, and ends a reload that is under way, and what is still being retired."""
+        self._stopped = True
+        tasks = tuple(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _reload(self) -> Outcome:
-        now = time.time()
+    async def _in_turn(self) -> Outcome:
+        await self._started.wait()
+        async with self._one_at_a_time:
+            now = time.time()
+            outcome = Outcome(now, done=False, reasons=[STOPPED]) if self._stopped else await self._reload(now)
+            self.last = outcome
+            self._on_outcome(outcome)
+            return outcome
+
+    async def _reload(self, now: float) -> Outcome:
         try:
             loaded, warnings = await asyncio.to_thread(self._load)
             steps = self._steps(loaded)
@@ -134,9 +151,12 @@ class Reloader(Generic[T]):
             await _prepare(steps)
         except ConfigurationError as error:
             return Outcome(now, done=False, reasons=[str(fault) for fault in error.faults])
-        except (UsageError, NeedsRestartError) as error:
+        except (UsageError, NeedsRestartError, DiscoveryError, OSError) as error:
             return Outcome(now, done=False, reasons=[str(error)])
-        except Exception as error:  # whatever a plugin or the system raises: the last good configuration holds
+        except (
+            Exception,
+            SystemExit,
+        ) as error:  # whatever a plugin or the system raises: the last good configuration holds
             log.exception("reload failed")
             return Outcome(now, done=False, reasons=[f"{type(error).__name__}: {error}"])
         for step in steps:
@@ -144,17 +164,15 @@ class Reloader(Generic[T]):
         self._spawn(_retire(steps))
         return Outcome(now, done=True, changed=True, warnings=warnings)
 
-    async def _reload_for_good(self) -> None:
-        await self.reload()
-
     async def _follow(self) -> None:
-        async for _ in file_changes(self._files, self._settle):
-            await self.reload()
+        async for _ in file_changes(self._files, self._settle, self._known):
+            await self._in_turn()
 
-    def _spawn(self, work: Awaitable[None]) -> None:
-        task = asyncio.ensure_future(work)
+    def _spawn(self, work: Coroutine[Any, Any, R]) -> asyncio.Task[R]:
+        task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
 
 async def _prepare(steps: Sequence[Step]) -> None:

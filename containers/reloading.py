@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Never
 
@@ -10,7 +11,7 @@ from dependency_injector import providers
 from prometheus_client import CollectorRegistry
 
 from app.extension import MetricsRegistry
-from app.lifecycle import Parts
+from app.lifecycle import Part, Parts
 from app.observability.logging import set_up_logging
 from app.reload import NeedsRestartError, Step
 from app.settings.schema import Settings
@@ -31,6 +32,7 @@ FIXED = (
     "transports.http.limits.headerBytes",
     "transports.http.timeouts.keepAlive",
     "transports.admin.enabled",
+    "reload.watch",
 )
 """What a running process can't change."""
 
@@ -116,10 +118,11 @@ class _Change:
         self._observers = parts.observers(
             app.request_metrics(), app.access_log(), access=self._settings.observability.logging.access
         )
-        services = {**app.services(), MetricsRegistry: self._registry_of}
+        # the generation outlives this change and must not keep it alive, nor what was before
+        services = {**app.services(), MetricsRegistry: partial(_registry_of, self._registries)}
         self._generation = build_generation(checked.plan, services, self._observers, kept)
         self._fresh = Parts(())
-        self._dropped = Parts(())
+        self._dropped: Sequence[Part] = ()
         self._end_discovery: End = _nothing
         self._close_http: End = _nothing
         self._close_admin: End = _nothing
@@ -139,9 +142,6 @@ class _Change:
 
     # -- plugins
 
-    def _registry_of(self, name: str) -> CollectorRegistry:
-        return self._registries.setdefault(name, CollectorRegistry())
-
     async def _start_plugins(self) -> None:
         build_all(self._generation, self._checked.configuration)
         self._pipeline = pipeline_of(self._generation)
@@ -156,8 +156,7 @@ class _Change:
         self._before = app.router().pipeline
         app.router().pipeline = self._pipeline
         alive = app.plugins_alive()
-        gone = {part.name for part in alive.started} - self._kept.keys()
-        self._dropped.take(alive.give_away(gone))
+        self._dropped = [part for part in alive.started if part.name not in self._kept]
         alive.take(self._fresh.give_away({part.name for part in self._fresh.started}))
         app.plugin_metrics().change(self._kept.keys(), self._registries)
         app.monitor().change(parts.bindings_of(self._generation), options.monitor_options(self._settings))
@@ -175,7 +174,7 @@ class _Change:
     async def _retire_plugins(self) -> None:
         """Waits for the requests that began before; then nobody uses the plugins that were dropped."""
         await self._before.open.ended()
-        await self._dropped.stop()
+        await self._app.plugins_alive().stop(self._dropped)
 
     # -- the fleet
 
@@ -224,6 +223,10 @@ class _Change:
         self._app.lifecycle().drain_delay = settings.shutdown.delay
         logging = settings.observability.logging
         set_up_logging(format=logging.format, level=logging.level)
+
+
+def _registry_of(registries: dict[str, CollectorRegistry], name: str) -> CollectorRegistry:
+    return registries.setdefault(name, CollectorRegistry())
 
 
 async def _nothing() -> None:

@@ -105,8 +105,10 @@ class _Run:
             return
         self._task = asyncio.create_task(self.discovery.discover(self), name="discovery")
         first = asyncio.create_task(self._first.wait())
-        await asyncio.wait({self._task, first}, return_when=asyncio.FIRST_COMPLETED)
-        first.cancel()
+        try:
+            await asyncio.wait({self._task, first}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            first.cancel()
         if self._task.done() and not self._first.is_set():
             await self._task
         self._task.add_done_callback(self._ended)

@@ -33,6 +33,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _surroundings(tmp_path: Path, compiled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
     monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(compiled))
+    monkeypatch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)  # it would take half of the time
     furnish(tmp_path)
     monkeypatch.chdir(tmp_path)
 

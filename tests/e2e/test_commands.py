@@ -128,6 +128,15 @@ async def test_sighup_takes_over_what_changed_and_ends_nothing(tmp_path: Path) -
         assert await asyncio.wait_for(router.ends(), 10) == 0
 
 
+async def test_sighup_to_a_fleet_ends_nothing_and_says_that_nothing_was_reloaded() -> None:
+    async with pointsman("fleet", "--count", "1", "--port", "0") as fleet:
+        url = (await fleet.says(r"(http://127.0.0.1:\d+)"))[1]
+        fleet.process.send_signal(signal.SIGHUP)
+        await fleet.says("SIGHUP ignored")
+        async with aiohttp.ClientSession() as client, client.get(f"{url}/v1/models") as answer:
+            assert answer.status == 200
+
+
 @pytest.mark.parametrize("count", ["0", "-1", "x", "101"])
 async def test_a_fleet_of_no_sensible_size_is_wrong_usage(count: str) -> None:
     code, lines = await run("fleet", f"--count={count}")

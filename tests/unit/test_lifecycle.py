@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
+import weakref
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from app.lifecycle import Lifecycle, Part
+from app.lifecycle import Parts as RealParts
 
 GUARD = 10
 
@@ -174,3 +178,112 @@ async def test_a_signal_stops_the_process(number: signal.Signals) -> None:
     async with asyncio.timeout(GUARD):
         await parts.life.run(lambda: os.kill(os.getpid(), number))
     assert parts.happened == UP[:3] + DOWN
+
+
+# -- SIGHUP
+
+
+async def test_a_hangup_ends_nothing_and_is_told_each_time() -> None:
+    calls: list[str] = []
+    life = Lifecycle([Part("quiet")], drain_delay=0, on_hangup=lambda: calls.append("hangup"))
+    running = asyncio.create_task(life.run(lambda: None))
+    async with asyncio.timeout(GUARD):
+        while not life.started:
+            await asyncio.sleep(0)
+        for count in (1, 2):
+            os.kill(os.getpid(), signal.SIGHUP)
+            while len(calls) < count:
+                await asyncio.sleep(0)
+        draining = life.draining
+        life.shut_down()
+        await running
+    assert (calls, draining) == (["hangup", "hangup"], False)
+
+
+async def test_a_process_that_can_reload_nothing_says_so_and_goes_on() -> None:
+    life = Lifecycle([Part("quiet")], drain_delay=0)
+    with capture_logs() as logs:
+        async with asyncio.timeout(GUARD):
+            running = asyncio.create_task(life.run(lambda: os.kill(os.getpid(), signal.SIGHUP)))
+            while not logs:
+                await asyncio.sleep(0)
+            life.shut_down()
+            await running
+    assert logs[0]["event"].startswith("SIGHUP ignored")
+
+
+# -- parts that come and go
+
+
+class Noting:
+    """Parts that write down what happens to them."""
+
+    def __init__(self, names: str, **troubles: Any) -> None:
+        self.happened: list[str] = []
+        self._troubles = troubles
+        self.parts = [Part(name, self._does("start", name), self._does("stop", name)) for name in names]
+
+    def _does(self, what: str, name: str) -> Any:
+        async def act() -> None:
+            self.happened.append(f"{what} {name}")
+            trouble = self._troubles.get(f"{what}_{name}")
+            if isinstance(trouble, BaseException):
+                raise trouble
+            if trouble is not None:
+                await trouble.wait()
+
+        return act
+
+
+async def test_only_some_of_the_parts_may_be_stopped() -> None:
+    noting = Noting("abcd")
+    parts = RealParts(noting.parts)
+    await parts.start()
+    await parts.stop([noting.parts[0], noting.parts[2]])
+    assert (noting.happened[4:], [part.name for part in parts.started]) == (["stop c", "stop a"], ["b", "d"])
+    await parts.stop()
+    assert noting.happened[6:] == ["stop d", "stop b"]
+
+
+async def test_of_two_parts_of_one_name_the_one_that_is_meant_is_stopped() -> None:
+    old, new = Noting("a"), Noting("a")
+    parts, fresh = RealParts(old.parts), RealParts(new.parts)
+    await parts.start()
+    await fresh.start()
+    parts.take(fresh.give_away({"a"}))
+    await parts.stop(old.parts)
+    assert (old.happened, new.happened, fresh.started) == (["start a", "stop a"], ["start a"], ())
+    await parts.stop()
+    assert new.happened == ["start a", "stop a"]
+
+
+async def test_parts_whose_stop_is_broken_off_are_still_there_to_be_stopped() -> None:
+    noting = Noting("abc", stop_c=asyncio.Event())
+    parts = RealParts(noting.parts)
+    await parts.start()
+    stopping = asyncio.create_task(parts.stop())
+    while "stop c" not in noting.happened:
+        await asyncio.sleep(0)
+    stopping.cancel()
+    await asyncio.wait([stopping])
+    await parts.stop()
+    assert noting.happened[3:] == ["stop c", "stop b", "stop a"]
+
+
+async def test_a_part_that_is_given_away_is_no_longer_stopped() -> None:
+    noting = Noting("ab")
+    parts, others = RealParts(noting.parts), RealParts(())
+    await parts.start()
+    others.take(parts.give_away({"a", "nobody"}))
+    await parts.stop()
+    assert (noting.happened[2:], [part.name for part in others.started]) == (["stop b"], ["a"])
+
+
+async def test_a_part_that_was_stopped_is_not_kept_alive() -> None:
+    noting = Noting("a")
+    parts = RealParts(noting.parts)
+    await parts.start()
+    await parts.stop()
+    part = weakref.ref(noting.parts.pop().start)
+    gc.collect()
+    assert part() is None

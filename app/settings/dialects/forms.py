@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from pydantic import AliasChoices, Field
+from pydantic import AliasChoices, ConfigDict, Field
+from pydantic_settings import SettingsConfigDict
 
 from app.settings.picker_config import OptionalReference, PluginReference, PluginSpec, ProfileEntry, ProfileSpec
 from app.settings.schema import Settings
@@ -17,7 +18,13 @@ from app.settings.shapes import Shape
 from app.settings.types import Many, Section
 
 
-class PlacedPlugin(Section):
+class Form(Section):
+    """Part of a document. It is looked at and never validated, so building what validates is put off for ever."""
+
+    model_config = ConfigDict(defer_build=True)
+
+
+class PlacedPlugin(Form):
     """A plugin where it is used: the name of a declared one, or a type and its arguments, which makes it its own."""
 
     identity: ClassVar = ("name", "type")
@@ -39,7 +46,7 @@ class WeightedPlugin(PlacedPlugin):
     """What its scores are multiplied by; 1 by default."""
 
 
-class DeclaredPlugin(Section):
+class DeclaredPlugin(Form):
     """One plugin instance, as `plugin_references` declares it."""
 
     identity: ClassVar = ("name", "plugin")
@@ -54,7 +61,7 @@ class DeclaredPlugin(Section):
     """What the plugin itself understands."""
 
 
-class NamedPlugin(Section):
+class NamedPlugin(Form):
     """A declared plugin's place in a profile."""
 
     identity: ClassVar = ("name",)
@@ -67,7 +74,7 @@ class NamedPlugin(Section):
     """Whether the plugin takes part in this profile."""
 
 
-class Sections(Section):
+class Sections(Form):
     """A profile's plugins by kind."""
 
     filters: Many[str | PlacedPlugin] = ()
@@ -80,6 +87,8 @@ class Sections(Section):
 
 class AnyProfile(ProfileSpec, Sections):
     """A profile: its `plugins`, or its `plugin-references`, or its `filters`, `scorers` and `picker`."""
+
+    model_config = ConfigDict(defer_build=True)
 
     identity: ClassVar = ("name",)
 
@@ -104,6 +113,8 @@ class PickingProfile(Sections):
 
 class Document(Settings):
     """One layer as it may be written."""
+
+    model_config = SettingsConfigDict(defer_build=True)
 
     plugins: Many[PluginSpec] = ()
     """The plugin instances."""

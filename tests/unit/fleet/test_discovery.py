@@ -14,6 +14,7 @@ from app.extension.fleet import DiscoveryError, EndpointSink
 from app.fleet.discovery import DiscoveryRunner
 from app.fleet.pool import EndpointPool
 from pointsman.testing import FakeClock, make_endpoint
+from tests.support.running import until
 
 A, B, C = (make_endpoint(name) for name in "abc")
 
@@ -117,56 +118,17 @@ async def test_what_is_written_down_comes_before_what_is_found() -> None:
 
 
 async def test_what_is_written_down_is_read_anew_at_each_list() -> None:
-    again = asyncio.Event()
+    go = asyncio.Event()
 
     async def script(sink: EndpointSink) -> None:
         sink.replace_all([C])
-        await again.wait()
+        await go.wait()
         sink.replace_all([C])
-        await asyncio.Event().wait()
 
     async with started(script, A) as running:
         running.written_down[:] = [B]
-        again.set()
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        assert running.names == ("b", "c")
-
-
-async def test_it_changes_to_another_discovery_without_a_gap() -> None:
-    async with started(gives(C), A) as running:
-        before = running.runner
-        await before.prepare(lambda: [B], FakeDiscovery(gives(A)))
-        assert running.names == ("a", "c")
-        end = before.commit()
-        assert running.names == ("b", "a")
-        await end()
-
-
-async def test_what_was_prepared_and_abandoned_changes_nothing() -> None:
-    async with started(gives(C), A) as running:
-        await running.runner.prepare(lambda: [B], FakeDiscovery(gives(B)))
-        await running.runner.abandon()
-        running.runner.commit()
-        assert running.names == ("a", "c")
-
-
-async def test_a_discovery_that_can_not_be_prepared_leaves_the_old_one() -> None:
-    async def script(_: EndpointSink) -> None:
-        raise DiscoveryError("no such file")
-
-    async with started(gives(C), A) as running:
-        with pytest.raises(DiscoveryError, match="no such file"):
-            await running.runner.prepare(list, FakeDiscovery(script))
-        await running.runner.abandon()
-        assert running.names == ("a", "c")
-
-
-async def test_the_same_discovery_goes_on_with_what_it_found() -> None:
-    async with started(gives(C), A) as running:
-        await running.runner.prepare(lambda: [B], running.runner._run.discovery)
-        await running.runner.commit()()
-        assert running.names == ("b", "c")
+        go.set()
+        await until(lambda: running.names == ("b", "c"))
 
 
 async def test_a_discovery_that_has_no_first_list_is_an_error() -> None:
@@ -204,3 +166,151 @@ async def test_a_stop_before_a_start_does_nothing() -> None:
     running = Running(FakeDiscovery(gives(A)))
     await running.runner.stop()
     assert not running.pool.discovered
+
+
+# -- a change
+
+
+class Lists(list[tuple[str, ...]]):
+    """The lists that a pool gets from now on, as names."""
+
+    def __init__(self, running: Running) -> None:
+        super().__init__()
+        running.pool.subscribe(lambda: self.append(tuple(s.endpoint.name for s in running.pool.statuses())))
+
+
+async def test_another_discovery_takes_over_in_one_step() -> None:
+    first, second = FakeDiscovery(gives(A)), FakeDiscovery(gives(B, C))
+    running = Running(first)
+    await running.runner.start()
+    lists = Lists(running)
+    await running.runner.prepare(list, second)
+    prepared = (list(lists), running.names, first.cancelled)
+    end = running.runner.commit()
+    committed = (list(lists), running.names, first.cancelled)
+    await end()
+    assert prepared == ([], ("a",), False)
+    assert committed == ([("b", "c")], ("b", "c"), False)
+    assert (first.cancelled, second.cancelled) == (True, False)
+    await running.runner.stop()
+    assert (second.cancelled, running.failures) == (True, [])
+
+
+async def test_what_is_written_down_may_change_alone() -> None:
+    discovery = FakeDiscovery(gives(C))
+    running = Running(discovery, A)
+    await running.runner.start()
+    await running.runner.prepare(lambda: [B], discovery)
+    before = running.names
+    await running.runner.commit()()
+    assert (before, running.names, discovery.cancelled) == (("a", "c"), ("b", "c"), False)
+    await running.runner.stop()
+
+
+@pytest.mark.parametrize("again", [pytest.param(A, id="the same"), pytest.param(make_endpoint("a"), id="an equal one")])
+async def test_a_list_that_stays_as_it_is_is_not_given_again(again: Endpoint) -> None:
+    async with started(None, A) as running:
+        lists = Lists(running)
+        await running.runner.prepare(lambda: [again], None)
+        await running.runner.commit()()
+        assert (lists, running.pool.statuses()[0].endpoint) == ([], A)
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        pytest.param([A], id="one less"),
+        pytest.param([A, B, C], id="one more"),
+        pytest.param([B, A], id="another order"),
+        pytest.param([A, make_endpoint("b", port=1)], id="another port"),
+        pytest.param([], id="none"),
+    ],
+)
+async def test_a_list_that_changed_is_given_once(after: list[Endpoint]) -> None:
+    async with started(None, A, B) as running:
+        lists = Lists(running)
+        await running.runner.prepare(lambda: after, None)
+        await running.runner.commit()()
+        assert lists == [tuple(endpoint.name for endpoint in after)]
+
+
+async def test_what_is_prepared_and_abandoned_changes_nothing_and_ends() -> None:
+    first, second = FakeDiscovery(gives(A)), FakeDiscovery(gives(B))
+    running = Running(first)
+    await running.runner.start()
+    lists = Lists(running)
+    await running.runner.prepare(lambda: [C], second)
+    await running.runner.abandon()
+    await running.runner.commit()()
+    assert (lists, running.names, first.cancelled, second.cancelled) == ([], ("a",), False, True)
+    await running.runner.stop()
+
+
+async def test_a_discovery_that_can_t_be_prepared_leaves_the_one_before_at_work() -> None:
+    go = asyncio.Event()
+
+    async def script(sink: EndpointSink) -> None:
+        sink.replace_all([A])
+        await go.wait()
+        sink.replace_all([B])
+
+    async def broken(_: EndpointSink) -> None:
+        raise DiscoveryError("no such file")
+
+    async with started(script) as running:
+        with pytest.raises(DiscoveryError, match="no such file"):
+            await running.runner.prepare(list, FakeDiscovery(broken))
+        await running.runner.abandon()
+        go.set()
+        await until(lambda: running.names == ("b",))
+        assert running.failures == []
+
+
+async def test_what_is_found_between_prepare_and_commit_counts() -> None:
+    go = asyncio.Event()
+
+    async def before(sink: EndpointSink) -> None:
+        sink.replace_all([A])
+        await go.wait()
+        sink.replace_all([A, B])
+
+    async def after(sink: EndpointSink) -> None:
+        sink.replace_all([C])
+        await go.wait()
+        sink.replace_all([C, A])
+
+    async with started(before) as running:
+        await running.runner.prepare(list, FakeDiscovery(after))
+        go.set()
+        await until(lambda: running.names == ("a", "b"))  # it is still the first one that is listened to
+        await running.runner.commit()()
+        assert running.names == ("c", "a")
+
+
+async def test_what_the_one_before_finds_after_the_commit_does_not_count() -> None:
+    async def stubborn(sink: EndpointSink) -> None:
+        sink.replace_all([A])
+        try:
+            await asyncio.Event().wait()
+        finally:
+            sink.replace_all([B])
+
+    async with started(stubborn) as running:
+        await running.runner.prepare(list, FakeDiscovery(gives(C)))
+        await running.runner.commit()()
+        assert (running.names, running.failures) == (("c",), [])
+
+
+async def test_no_task_is_left_of_a_discovery_that_is_cancelled_before_its_first_list() -> None:
+    before = asyncio.all_tasks()
+    async with started(gives(A)) as running:
+        preparing = asyncio.create_task(running.runner.prepare(list, FakeDiscovery(hang)))
+        await until(lambda: len(asyncio.all_tasks()) == len(before) + 4)
+        preparing.cancel()
+        await asyncio.wait([preparing])
+        await running.runner.abandon()
+    await until(lambda: asyncio.all_tasks() == before)
+
+
+async def hang(_: EndpointSink) -> None:
+    await asyncio.Event().wait()

@@ -18,6 +18,7 @@ from app.extension.fleet import ScrapeError
 from app.fleet.monitor import Binding, FleetMonitor, MonitorOptions
 from app.fleet.pool import EndpointPool
 from pointsman.testing import FakeClock, make_endpoint
+from tests.support.running import until
 
 A, B = make_endpoint("a"), make_endpoint("b")
 OFTEN = MonitorOptions(interval=0.001, timeout=60.0, models_interval=10.0)
@@ -361,6 +362,48 @@ async def test_an_endpoint_that_changed_is_watched_anew() -> None:
         fleet.forget()
         await fleet.sees("read a", "list a")
         assert (watched(), fleet.monitor._watches["a"].endpoint) == (["a"], changed)
+
+
+# -- a change of what is read, and how often
+
+
+async def test_other_sources_are_read_from_now_on_and_at_once() -> None:
+    async with watching(Fleet(ONCE)) as fleet:
+        other = Fleet(ONCE)
+        other.page = {"waiting": 8, "running": 0}
+        fleet.forget()
+        fleet.monitor.change([Binding(other, [other])], ONCE)
+        await other.sees("read a")
+        await until(lambda: fleet.pool.candidates().waiting.tolist() == [8])
+        assert fleet.happened.empty()
+
+
+async def test_other_intervals_hold_at_once() -> None:
+    async with watching(Fleet(ONCE)) as fleet:
+        fleet.forget()
+        fleet.monitor.change([Binding(fleet, [fleet])], OFTEN)
+        assert await fleet.sees("read a", "read a", "read a")
+
+
+async def test_without_a_change_nothing_is_read_again() -> None:
+    async with watching(Fleet(ONCE)) as fleet:
+        fleet.monitor.change([Binding(fleet, [fleet])], replace(ONCE))
+        assert not fleet.monitor._watches["a"].wake.is_set()
+
+
+async def test_without_sources_any_more_endpoints_are_probed() -> None:
+    async with watching(Fleet(ONCE)) as fleet:
+        fleet.forget()
+        fleet.monitor.change([], ONCE)
+        assert await fleet.sees("probe a") == ["probe a"]
+
+
+async def test_a_change_before_the_start_holds_from_the_start_on() -> None:
+    fleet, other = Fleet(ONCE), Fleet(ONCE)
+    fleet.monitor.change([Binding(other, [other])], ONCE)
+    async with watching(fleet):
+        await other.sees("read a")
+        assert "read a" not in await fleet.sees("list a")
 
 
 # -- start and stop

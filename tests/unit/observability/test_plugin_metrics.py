@@ -28,3 +28,24 @@ def test_a_plugin_that_is_built_anew_begins_anew() -> None:
     Counter("picks", "Picks made.", registry=metrics.registry_of("a")).inc(7)
     Counter("picks", "Picks made.", registry=metrics.registry_of("a"))
     assert 'picks_total{plugin="a"} 0.0' in page_of(metrics)
+
+
+def test_after_a_change_kept_and_new_plugins_are_collected_and_no_others() -> None:
+    metrics = PluginMetrics()
+    for name in ("gone", "kept", "anew"):
+        Counter("picks", "Picks made.", registry=metrics.registry_of(name)).inc(7)
+    fresh = {name: CollectorRegistry() for name in ("anew", "new")}
+    for registry in fresh.values():
+        Counter("picks", "Picks made.", registry=registry).inc()
+    metrics.change(["kept", "without metrics"], fresh)
+    lines = [line for line in page_of(metrics).splitlines() if line.startswith("picks_total")]
+    assert lines == [
+        f'picks_total{{plugin="{name}"}} {count}' for name, count in (("kept", 7.0), ("anew", 1.0), ("new", 1.0))
+    ]
+
+
+def test_a_change_to_no_plugins_with_metrics_leaves_an_empty_page() -> None:
+    metrics = PluginMetrics()
+    Counter("picks", "Picks made.", registry=metrics.registry_of("gone"))
+    metrics.change([], {})
+    assert page_of(metrics) == ""

@@ -108,6 +108,67 @@ async def test_insight_is_only_for_those_allowed(path: str, allow: list[str], st
     assert (await get(path, allow=allow))[0] == status
 
 
+# -- reloading
+
+
+def reloading(text: str, *, done: bool) -> Insight:
+    async def reload() -> tuple[str, bool]:
+        return text, done
+
+    return replace(INSIGHT, reload=reload)
+
+
+@pytest.mark.parametrize(
+    ("insight", "status", "text"),
+    [
+        pytest.param(reloading("taken over\n", done=True), 200, "taken over\n", id="taken over"),
+        pytest.param(reloading("refused\nwhy\n", done=False), 409, "refused\nwhy\n", id="refused"),
+        pytest.param(INSIGHT, 409, "nothing is reloaded here\n", id="nothing to reload"),
+    ],
+)
+async def test_a_reload_is_answered_with_how_it_went(insight: Insight, status: int, text: str) -> None:
+    assert (await get("/-/reload", insight, method="POST"))[::2] == (status, text)
+
+
+@pytest.mark.parametrize("allow", [pytest.param([], id="nobody"), pytest.param(["10.0.0.0/8"], id="another network")])
+async def test_a_reload_is_only_for_those_allowed(allow: list[str]) -> None:
+    asked: list[str] = []
+
+    async def reload() -> tuple[str, bool]:
+        asked.append("reload")
+        return "", True
+
+    status, _, text = await get("/-/reload", replace(INSIGHT, reload=reload), allow, "POST")
+    assert (status, "transports.admin.allowFrom" in text, asked) == (403, True, [])
+
+
+async def test_who_may_look_can_change_while_it_serves() -> None:
+    statuses = []
+    async with serving() as server, aiohttp.ClientSession() as session:
+        for allow in (["10.0.0.0/8"], ["127.0.0.1"], []):
+            server.allow_from(allow)
+            async with session.get(f"http://127.0.0.1:{server.port}/debug/config") as response:
+                statuses.append(response.status)
+    assert statuses == [403, 200, 403]
+
+
+@pytest.mark.parametrize(
+    ("path", "insight", "text"),
+    [
+        pytest.param("/readyz", INSIGHT, "ready\n", id="brief"),
+        pytest.param(
+            "/readyz?verbose", INSIGHT, "[+] started\n[+] discovered\n[!] refused\nwhy\nready\n", id="verbose"
+        ),
+        pytest.param(
+            "/readyz", NOT_READY, "[+] started\n[-] discovered\n[!] refused\nwhy\nnot ready\n", id="not ready"
+        ),
+    ],
+)
+async def test_remarks_stand_below_the_conditions_and_change_no_verdict(path: str, insight: Insight, text: str) -> None:
+    status, _, shown = await get(path, replace(insight, remarks=lambda: ("[!] refused", "why")))
+    assert (status, shown) == (503 if insight is NOT_READY else 200, text)
+
+
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
 async def test_probes_and_metrics_are_for_everybody(path: str) -> None:
     assert (await get(path, allow=()))[0] == 200
@@ -138,6 +199,7 @@ def test_an_address_is_looked_up_in_the_networks(remote: str, allow: list[str], 
         pytest.param("/", "GET", 404, id="root"),
         pytest.param("/debug", "GET", 404, id="debug alone"),
         pytest.param("/metrics", "POST", 405, id="post"),
+        pytest.param("/-/reload", "GET", 405, id="a reload by looking"),
     ],
 )
 async def test_anything_else_is_not_there(path: str, method: str, status: int) -> None:

@@ -1,0 +1,168 @@
+"""The application in this process, run from a file that is changed while it runs; and plugins that tell what they do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import aiohttp
+
+from app.reload import Outcome
+from app.settings.layers import Sources
+from containers.assembly import check
+from pointsman import Candidates, Endpoint, EndpointSink, InferenceRequest, MetricsRegistry, PluginName, PluginParams
+from tests.support.running import FREE_PORTS, Running
+
+UNWATCHED = "reload: {watch: false}\npool: {scrape: {interval: 50ms}}\n"
+
+
+@dataclass(frozen=True)
+class Reloadable(Running):
+    """A running application and the file that it runs from."""
+
+    path: Path
+
+    async def reload(self, text: str | None = None) -> Outcome:
+        """Takes over `text`, or the file as it is."""
+        if text is not None:
+            self.path.write_text(text)
+        outcome: Outcome = await self.container.reloader().reload()
+        return outcome
+
+    async def takes_over(self, text: str) -> None:
+        """Takes over `text`, which must be good and new."""
+        outcome = await self.reload(text)
+        assert (outcome.done, outcome.changed) == (True, True), str(outcome)
+
+    def plugin(self, name: str) -> Any:
+        """The instance of that name which requests meet now."""
+        return self.container.generation().plugins.providers[name]()
+
+    async def page(self, path: str, method: str = "GET") -> tuple[int, str]:
+        """Status and text of an admin page."""
+        async with self.client.request(method, f"{self.admin_url}{path}") as answer:
+            return answer.status, await answer.text()
+
+    async def metric(self, name: str) -> str | None:
+        """A sample's value, by its name with labels as the page has them."""
+        _, text = await self.page("/metrics")
+        lines = [line.rpartition(" ") for line in text.splitlines()]
+        return next((value for sample, _, value in lines if sample == name), None)
+
+    async def served_by(self, content: str) -> str:
+        """The address that served a request."""
+        async with self.chat(content) as answer:
+            await answer.read()
+            assert answer.status == 200
+            return answer.headers["x-gateway-destination-endpoint-served"]
+
+
+@asynccontextmanager
+async def reloadable(folder: Path, text: str | None) -> AsyncIterator[Reloadable]:
+    """`builtin:default` on free ports, over it a file of `text`, or the one that is there. It is watched if it says so."""
+    base, path = folder / "base.yaml", folder / "pointsman.yaml"
+    base.write_text(FREE_PORTS + UNWATCHED)
+    if text is not None:
+        path.write_text(text)
+    container = check(Sources(("builtin:default", str(base), str(path)))).container()
+    lifecycle = container.lifecycle()
+    try:
+        async with asyncio.timeout(20):
+            await lifecycle.start()
+        async with aiohttp.ClientSession(auto_decompress=False) as client:
+            yield Reloadable(container, client, path)
+    finally:
+        await lifecycle.stop()
+
+
+def endpoints(*ports: int) -> str:
+    """The section `pool`: endpoints `e0`, `e1`, … on these ports."""
+    written = ", ".join(f"{{name: e{row}, address: 127.0.0.1, port: {port}}}" for row, port in enumerate(ports))
+    return f"pool: {{endpoints: [{written}]}}\n"
+
+
+# -- plugins, named by the address of their class
+
+
+class Telling:
+    """A scorer that is alive between `start` and `stop`, counts, and tells in `diary` what happens to it."""
+
+    diary: ClassVar[list[str]] = []
+    gate: ClassVar[asyncio.Event | None] = None
+    """What `start` waits for, if `waits`."""
+
+    class Params(PluginParams):
+        """What it does."""
+
+        note: str = ""
+        waits: bool = False
+        stops_slowly: bool = False
+        fails: str = ""
+
+    def __init__(self, params: Params, name: PluginName, registry: MetricsRegistry) -> None:
+        from prometheus_client import Counter  # noqa: PLC0415
+
+        self.params = params
+        self.label = f"{name}{params.note}"
+        self.count = Counter("told", "What it counts.", registry=registry)
+        if params.fails == "built":
+            raise LookupError("no such thing")
+
+    async def start(self) -> None:
+        self.diary.append(f"start {self.label}")
+        if self.params.fails == "started":
+            raise LookupError("can't begin")
+        if self.params.fails == "ended":
+            raise SystemExit("enough")
+        if self.params.waits and self.gate is not None:
+            await self.gate.wait()
+
+    async def stop(self) -> None:
+        self.diary.append(f"stop {self.label}")
+        if self.params.stops_slowly and self.gate is not None:
+            await self.gate.wait()
+            self.diary.append(f"stopped {self.label}")
+
+    def score(self, request: InferenceRequest, candidates: Candidates) -> Sequence[float]:
+        self.count.inc()
+        return [0.0] * len(candidates)
+
+    def on_finished(self, request: InferenceRequest, decision: Any, outcome: Any) -> None:
+        self.diary.append(f"finished {self.label}")
+
+
+class Finding:
+    """A discovery that finds one endpoint, and perhaps only when the gate opens, or nothing at all."""
+
+    running: ClassVar[list[str]] = []
+    gate: ClassVar[asyncio.Event | None] = None
+
+    class Params(PluginParams):
+        """What it finds."""
+
+        name: str = "found"
+        port: int = 1
+        waits: bool = False
+
+    def __init__(self, params: Params) -> None:
+        self.params = params
+
+    def check(self) -> None:
+        """Nothing to read."""
+
+    async def discover(self, sink: EndpointSink) -> None:
+        self.running.append(self.params.name)
+        try:
+            if self.params.waits and self.gate is not None:
+                await self.gate.wait()
+            sink.replace_all([Endpoint(self.params.name, "127.0.0.1", self.params.port)])
+            await asyncio.Event().wait()
+        finally:
+            self.running.remove(self.params.name)
+
+
+TELLING, FINDING = (f"{cls.__module__}:{cls.__name__}" for cls in (Telling, Finding))
