@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import inspect
 import pkgutil
@@ -47,10 +46,12 @@ from containers.loading import (
     PluginTypeError,
     class_in,
     class_of_entry_point,
+    digest_of,
     entry_points,
     module_in_file,
     module_named,
     package_of,
+    source_of,
 )
 
 ENTRY_POINT_GROUP = "pointsman.plugins"
@@ -188,22 +189,13 @@ class Catalogue:
 
     def _at_address(self, address: str) -> PluginType:
         where, _, name = address.rpartition(":")
-        key, path = address, Path(where)
-        if where.endswith(".py"):
-            key = f"{path.resolve()}:{_version_of(path)}:{name}"
+        path = Path(where) if where.endswith(".py") else None
+        source = b"" if path is None else source_of(path)
+        key = address if path is None else f"{digest_of(path, source)}:{name}"
         if key not in self._by_address:
-            in_file = where.endswith(".py")
-            module = module_in_file(path, _version_of(path)) if in_file else module_named(where)
+            module = module_named(where) if path is None else module_in_file(path, source)
             self._by_address[key] = describe(class_in(module, name, where), address)
         return self._by_address[key]
-
-
-def _version_of(path: Path) -> str:
-    """A digest of a plugin file's path and content."""
-    try:
-        return hashlib.sha256(str(path.resolve()).encode() + b"\0" + path.read_bytes()).hexdigest()[:16]
-    except OSError as error:
-        raise PluginTypeError(f"the plugin file {path} can't be read: {error.strerror}") from None
 
 
 def describe(cls: type, address: str) -> PluginType:

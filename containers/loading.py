@@ -5,8 +5,8 @@ Whatever a stranger's module does when it is imported is told as a `PluginTypeEr
 
 from __future__ import annotations
 
+import hashlib
 import importlib
-import importlib.util
 import re
 import sys
 from collections.abc import Iterable, Iterator
@@ -79,21 +79,33 @@ def module_named(name: str) -> ModuleType:
             raise
 
 
-def module_in_file(path: Path, version: str) -> ModuleType:
-    """The module in a file; another `version` of the file is another module."""
-    name = f"pointsman_file_{path.stem}_{version}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise PluginTypeError(f"the plugin file {path} can't be loaded")
-    module = importlib.util.module_from_spec(spec)
+def source_of(path: Path) -> bytes:
+    """What a plugin file holds."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise PluginTypeError(f"the plugin file {path} can't be read: {error.strerror}") from None
+
+
+def module_in_file(path: Path, source: bytes) -> ModuleType:
+    """The module that `source`, read from `path`, is. It is compiled from just these bytes: neither a file written
+    meanwhile nor bytecode of an older one takes their place."""
+    name = f"pointsman_file_{path.stem}_{digest_of(path, source)}"
+    module = ModuleType(name)
+    module.__file__ = str(path)
     sys.modules[name] = module
     try:
         with _imported(f"the plugin file {path}", "loaded"):
-            spec.loader.exec_module(module)
+            exec(compile(source, str(path), "exec"), vars(module))  # noqa: S102 - it is a plugin that the user named
     except PluginTypeError:
         del sys.modules[name]
         raise
     return module
+
+
+def digest_of(path: Path, source: bytes) -> str:
+    """What tells versions of a plugin file apart: its name, links not followed, and its content."""
+    return hashlib.sha256(str(path.absolute()).encode() + b"\0" + source).hexdigest()[:16]
 
 
 @contextmanager

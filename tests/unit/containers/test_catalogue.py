@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib.metadata import EntryPoint
 from textwrap import dedent
@@ -445,3 +446,40 @@ def test_names_are_those_built_in_and_those_installed(catalogue: Catalogue, inst
     install(entry_point("aaa", "my_plugins:Mine"))
     names: list[Any] = catalogue.names
     assert (names[0], "server-queue-length" in names, names) == ("aaa", True, sorted(names))
+
+
+# -- versions of a file
+
+SPEAKING = "class Mine:\n    says = %d\n    def score(self, request, candidates): return [0.0] * len(candidates)\n"
+
+
+def test_a_file_of_the_same_size_and_time_and_other_content_is_other_code(catalogue: Catalogue, tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    said = []
+    for number in (1, 2):
+        file.write_text(SPEAKING % number, encoding="utf-8")
+        os.utime(file, (1_000_000, 1_000_000))
+        said.append(catalogue.find(f"{file}:Mine").cls.says)
+    assert said == [1, 2]
+
+
+def test_a_link_that_is_swapped_for_the_same_content_leads_to_the_same_class(
+    catalogue: Catalogue, tmp_path: Path
+) -> None:
+    for version in ("one", "two"):
+        (tmp_path / version).mkdir()
+        (tmp_path / version / "mine.py").write_text(SPEAKING % 1, encoding="utf-8")
+    link = tmp_path / "data"
+    link.symlink_to("one")
+    before = catalogue.find(f"{link}/mine.py:Mine").cls
+    link.unlink()
+    link.symlink_to("two")
+    assert catalogue.find(f"{link}/mine.py:Mine").cls is before
+
+
+def test_a_file_that_fails_is_no_module_afterwards(catalogue: Catalogue, tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text("1 / 0\n", encoding="utf-8")
+    modules = set(sys.modules)
+    fails(catalogue, f"{file}:Mine")
+    assert set(sys.modules) == modules
