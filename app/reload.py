@@ -153,10 +153,7 @@ class Reloader(Generic[T]):
             return Outcome(now, done=False, reasons=[str(fault) for fault in error.faults])
         except (UsageError, NeedsRestartError, DiscoveryError, OSError) as error:
             return Outcome(now, done=False, reasons=[str(error)])
-        except (
-            Exception,
-            SystemExit,
-        ) as error:  # whatever a plugin or the system raises: the last good configuration holds
+        except (Exception, SystemExit) as error:  # whatever a plugin raises: the last good configuration holds
             log.exception("reload failed")
             return Outcome(now, done=False, reasons=[f"{type(error).__name__}: {error}"])
         for step in steps:

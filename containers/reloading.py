@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Never
 from dependency_injector import providers
 from prometheus_client import CollectorRegistry
 
-from app.extension import MetricsRegistry
+from app.extension import DiscoveryError, MetricsRegistry
 from app.lifecycle import Part, Parts
 from app.observability.logging import set_up_logging
 from app.reload import NeedsRestartError, Step
@@ -23,6 +24,9 @@ from containers.planning.plan import Plan
 if TYPE_CHECKING:
     from containers.application import ApplicationContainer
     from containers.assembly import Checked
+
+FIRST_LIST = 10.0
+"""Seconds that another discovery has to give its first list; later reloads wait behind it."""
 
 End = Callable[[], Awaitable[None]]
 
@@ -180,7 +184,11 @@ class _Change:
 
     async def _prepare_discovery(self) -> None:
         written_down = parts.written_down(self._settings.pool.endpoints, self._app.simulation())
-        await self._app.discovery().prepare(written_down, parts.discovery_of(self._generation))
+        try:
+            async with asyncio.timeout(FIRST_LIST):
+                await self._app.discovery().prepare(written_down, parts.discovery_of(self._generation))
+        except TimeoutError:
+            raise DiscoveryError(f"no endpoints within {FIRST_LIST:g} s") from None
 
     def _swap_discovery(self) -> None:
         self._app.pool().count_as_stale_after(self._settings.pool.scrape.stale_after)

@@ -687,6 +687,16 @@ async def test_a_refused_reload_ends_the_discovery_it_had_begun(tmp_path: Path) 
         assert (outcome.done, Finding.running) == (False, ["one"])
 
 
+async def test_a_discovery_that_finds_nothing_in_time_refuses_and_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("containers.reloading.FIRST_LIST", 0.01)
+    Finding.gate = asyncio.Event()
+    async with reloadable(tmp_path, finding(name="one")) as app:
+        outcome = await app.reload(finding(name="two", waits="true"))
+        assert (outcome.done, outcome.reasons, Finding.running) == (False, ["no endpoints within 0.01 s"], ["one"])
+
+
 # -- one after the other, and the end
 
 
