@@ -8,10 +8,10 @@ import pkgutil
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 import plugins
@@ -113,17 +113,10 @@ class Catalogue:
     _failed: dict[str, PluginTypeError] = field(default_factory=dict)
     """Why types can't be had, by name: a module that failed is not imported again, which might fail otherwise."""
 
-    @cached_property
+    @property
     def built_in(self) -> Mapping[str, PluginType]:
         """The types under `plugins/`, by name; aliases lead to the same type."""
-        types: dict[str, PluginType] = {}
-        for found in _classes_below(plugins):
-            for name in (found.mark.type, *found.mark.aliases):
-                if name in types:
-                    message = f"two plugins are named {name!r}: {types[name].cls} and {found.cls}"
-                    raise RuntimeError(message)
-                types[name] = found
-        return types
+        return _built_in_types()
 
     @cached_property
     def installed(self) -> Mapping[str, Sequence[EntryPoint]]:
@@ -196,6 +189,19 @@ class Catalogue:
             module = module_named(where) if path is None else module_in_file(path, source)
             self._by_address[key] = describe(class_in(module, name, where), address)
         return self._by_address[key]
+
+
+@cache
+def _built_in_types() -> Mapping[str, PluginType]:
+    """Looked for once in a process: what is built in does not change."""
+    types: dict[str, PluginType] = {}
+    for found in _classes_below(plugins):
+        for name in (found.mark.type, *found.mark.aliases):
+            if name in types:
+                message = f"two plugins are named {name!r}: {types[name].cls} and {found.cls}"
+                raise RuntimeError(message)
+            types[name] = found
+    return MappingProxyType(types)
 
 
 def describe(cls: type, address: str) -> PluginType:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import signal
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -11,8 +14,9 @@ import pytest
 
 from app.__main__ import main
 from tests.config.test_corpus import BAD, GOOD, furnish
-from tests.support.processes import pointsman
 
+ROOT = Path(__file__).parents[2]
+FORKING = str(ROOT / "tests" / "support" / "forking.py")
 AT_ONCE = 3
 """Processes; more only wait for a processor."""
 PORTS = ["--port", "0", "--admin-port", "0"]
@@ -23,16 +27,8 @@ Ending = tuple[int, Sequence[str]]
 """Exit code, and the lines that are faults."""
 
 
-@pytest.fixture(scope="module")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the processes keep their modules, compiled by the first of them and not by each."""
-    return tmp_path_factory.mktemp("compiled")
-
-
 @pytest.fixture(autouse=True)
-def _surroundings(tmp_path: Path, compiled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
-    monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(compiled))
+def _surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)  # it would take half of the time
     furnish(tmp_path)
     monkeypatch.chdir(tmp_path)
@@ -47,39 +43,65 @@ def checked(paths: Sequence[Path], more: Sequence[str], capsys: pytest.CaptureFi
     return found
 
 
-async def served(paths: Sequence[Path], more: Sequence[str]) -> Mapping[str, Ending]:
-    """What `serve` says; one that starts gets SIGTERM and is to end in peace."""
-    few = asyncio.Semaphore(AT_ONCE)
+async def served(paths: Sequence[Path], more: Sequence[str], folder: Path) -> Mapping[str, Ending]:
+    """What `serve` says; one that starts gets SIGTERM and is to end in peace.
 
-    async def serve(path: Path) -> Ending:
-        async with few, pointsman("serve", "-c", str(path), *more) as process:
-            try:
-                await process.says('"started"')
-            except AssertionError:
-                code = await process.ends()
-            else:
-                process.process.send_signal(signal.SIGTERM)
-                code = await process.ends()
-        return code, [line for line in process.lines if not line.startswith("{")]
+    Each is a process of its own, forked from one that has imported everything: that is most of a start's time.
+    """
+    left, endings = list(paths), {}
 
-    endings = await asyncio.gather(*map(serve, paths))
-    return {path.stem: ending for path, ending in zip(paths, endings, strict=True)}
+    async def some() -> None:
+        forks = await asyncio.create_subprocess_exec(
+            sys.executable, FORKING, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+        while left:
+            path = left.pop()
+            endings[path.stem] = await one(forks, path, more, folder / f"{path.stem}.out")
+        assert forks.stdin is not None
+        forks.stdin.close()
+        assert await forks.wait() == 0
+
+    await asyncio.gather(*(some() for _ in range(AT_ONCE)))
+    return endings
+
+
+def said(output: Path) -> str:
+    return output.read_text() if output.exists() else ""
+
+
+async def one(forks: asyncio.subprocess.Process, path: Path, more: Sequence[str], output: Path) -> Ending:
+    assert forks.stdin is not None
+    assert forks.stdout is not None
+    command = {"arguments": ["serve", "-c", str(path), *more], "output": str(output)}
+    forks.stdin.write(json.dumps(command).encode() + b"\n")
+    number = json.loads(await forks.stdout.readline())
+    ended = asyncio.ensure_future(forks.stdout.readline())
+    async with asyncio.timeout(60):
+        while not ended.done() and '"started"' not in said(output):
+            await asyncio.sleep(0.01)
+        if not ended.done():
+            os.kill(number, signal.SIGTERM)
+        code = json.loads(await ended)[1]
+    return code, [line.rstrip() for line in said(output).splitlines() if not line.startswith("{")]
 
 
 def differing(one: Mapping[str, Ending], other: Mapping[str, Ending]) -> Mapping[str, tuple[Ending, Ending]]:
     return {name: (one[name], other[name]) for name in one if one[name] != other[name]}
 
 
-async def test_what_check_refuses_serve_refuses_with_the_same_words(capsys: pytest.CaptureFixture[str]) -> None:
-    endings = await served(BAD, [])
+async def test_what_check_refuses_serve_refuses_with_the_same_words(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    endings = await served(BAD, [], tmp_path)
     assert not differing(checked(BAD, [], capsys), endings)
     assert {name for name, (code, _) in endings.items() if code != 1} == set()
 
 
 async def test_what_check_accepts_serve_runs_with_the_same_warnings_and_ends_in_peace(
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    endings = await served(GOOD, [*PORTS, *LOUD])
+    endings = await served(GOOD, [*PORTS, *LOUD], tmp_path)
     sets = ["--set", "transports.http.port=0", "--set", "transports.admin.port=0", *LOUD]
     assert not differing(checked(GOOD, sets, capsys), endings)
     assert {name for name, (code, _) in endings.items() if code != 0} == set()
