@@ -149,12 +149,14 @@ def _shown(value: Any, path: Sequence[str | int]) -> str:
     """The value as it may be shown: only single short values, and no secrets."""
     if isinstance(value, bool):
         return f"the boolean {str(value).lower()}"
-    secret = any(isinstance(step, str) and _SECRET.search(step) for step in path) or _CREDENTIALS.search(str(value))
+    secret = any(isinstance(step, str) and _SECRET.search(step) for step in path)
     if value is None or not isinstance(value, str | int | float) or secret:
         return kind_of(value)
     text = repr(value) if isinstance(value, str) else str(value)
     if len(text) > _LONGEST_SHOWN:
         return f"{kind_of(value)} of {len(text)} characters"
+    if _CREDENTIALS.search(text):
+        return kind_of(value)
     return f"the text {text}" if isinstance(value, str) else text
 
 

@@ -1,23 +1,10 @@
-"""Logging as it was: a reload sets it up anew for the whole process."""
+"""Fixtures for tests with a running application."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
-
 import pytest
-import structlog
 
 
 @pytest.fixture(autouse=True)
-def logging_as_before() -> Iterator[None]:
-    """Takes back what a test's reloads have set up."""
-    root = logging.getLogger()
-    level, handlers = root.level, list(root.handlers)
-    servers = logging.getLogger("aiohttp.server")
-    servers_level = servers.level
-    yield
-    structlog.reset_defaults()
-    servers.setLevel(servers_level)
-    root.setLevel(level)
-    root.handlers[:] = handlers
+def _logging(logging_as_before: None) -> None:
+    """A reload sets logging up anew, for the whole process."""

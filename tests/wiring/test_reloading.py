@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,18 +35,7 @@ class Sum:
 """
 
 
-@pytest.fixture(autouse=True)
-def logging_as_before() -> Iterator[None]:
-    """A reload sets logging up anew, which is process-wide."""
-    root = logging.getLogger()
-    level, handlers = root.level, list(root.handlers)
-    servers = logging.getLogger("aiohttp.server")
-    servers_level = servers.level
-    yield
-    structlog.reset_defaults()
-    servers.setLevel(servers_level)
-    root.setLevel(level)
-    root.handlers[:] = handlers
+pytestmark = pytest.mark.usefixtures("logging_as_before")
 
 
 # -- which plugins are kept

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from app.settings.dialects.deprecated import without_deprecated
+from app.settings.dialects.forms import PickingProfile
 from app.settings.dialects.profiles import ProfileTranslation
 from app.settings.errors import Faults
 from app.settings.keys import name_of
 from app.settings.picker_config import PluginSpec
-from app.settings.shapes import fold
+from app.settings.shapes import fold, keys_of
 from app.settings.tree import Entries, Entry, Items, Node, Scalar, kind
 
 DECLARED, PROFILES, PICKING = "plugin_references", "schedulingProfiles", "endpointPickingProfiles"
@@ -101,8 +102,8 @@ def written_out(layer: Entries, faults: Faults) -> Entries:
 
 
 def _short_profiles(item: Node, faults: Faults) -> Iterator[Node]:
-    if not isinstance(item, Entries) or "name" in map(fold, item.entries):
-        yield item
+    if not isinstance(item, Entries) or keys_of(PickingProfile).keys() & set(map(fold, item.entries)):
+        yield item  # written out, be it without a name, which is told; no profile is called `filters` by a slip
         return
     for name, entry in item.entries.items():
         if not isinstance(entry.node, Items):
