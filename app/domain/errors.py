@@ -22,6 +22,25 @@ class BodyTooLargeError(RoutingError):
         return f"the request body is larger than the limit of {self.limit} bytes"
 
 
+class HeadersTooLargeError(RoutingError):
+    """The request line and headers, or the trailers, are over the limit (`limit` in bytes)."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(limit)
+        self.limit = limit
+
+    def __str__(self) -> str:
+        return f"the request's headers are larger than the limit of {self.limit} bytes"
+
+
+class UnsupportedError(RoutingError):
+    """The request asks for what is not served here: an upgrade, CONNECT, another transfer-encoding."""
+
+
+class ClientTimeoutError(RoutingError):
+    """The client took too long to send its request."""
+
+
 class ModelNotFoundError(RoutingError):
     """Every endpoint's model list is known, and none has `model`."""
 

@@ -9,12 +9,15 @@ import orjson
 from app.domain.errors import (
     BadRequestError,
     BodyTooLargeError,
+    ClientTimeoutError,
+    HeadersTooLargeError,
     ModelNotFoundError,
     NoEndpointsError,
     PluginError,
     RoutingError,
     SaturatedError,
     ShuttingDownError,
+    UnsupportedError,
     UpstreamError,
     UpstreamTimeoutError,
 )
@@ -38,7 +41,10 @@ class Refusal:
 _REFUSALS: tuple[tuple[type[RoutingError], Refusal], ...] = (
     (BadRequestError, Refusal(400, "rejected-bad-request", "invalid_request_error")),
     (ModelNotFoundError, Refusal(404, "rejected-unknown-model", "invalid_request_error", "model_not_found")),
+    (ClientTimeoutError, Refusal(408, "rejected-timeout", "invalid_request_error")),
     (BodyTooLargeError, Refusal(413, "rejected-too-large", "invalid_request_error")),
+    (HeadersTooLargeError, Refusal(431, "rejected-too-large", "invalid_request_error")),
+    (UnsupportedError, Refusal(501, "rejected-unsupported", "invalid_request_error")),
     (SaturatedError, Refusal(429, "rejected-saturated", "rate_limit_error", "rate_limit_exceeded")),
     (NoEndpointsError, Refusal(503, "rejected-no-endpoints", "service_unavailable_error")),
     (ShuttingDownError, Refusal(503, "rejected-shutting-down", "service_unavailable_error")),

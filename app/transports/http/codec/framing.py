@@ -1,0 +1,43 @@
+"""What a message's headers say of its length, read so that no other reader can take it for another length."""
+
+from __future__ import annotations
+
+import re
+
+from app.domain.errors import BadRequestError, UnsupportedError
+from app.transports.http.codec.events import Fields
+
+_DIGITS = re.compile(rb"[0-9]{1,18}")
+_NAME = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_VALUE = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
+
+
+def length_of(lengths: list[bytes], codings: list[bytes]) -> tuple[int | None, bool]:
+    """The body's length and whether it is chunked, by all values of `content-length` and `transfer-encoding`.
+
+    Raises `BadRequestError` when they contradict each other or are no lengths, `UnsupportedError` for another coding.
+    """
+    if not lengths and not codings:
+        return None, False
+    if lengths and codings:
+        raise BadRequestError("it has both a content-length and a transfer-encoding")
+    if len(lengths) > 1 or len(codings) > 1:
+        raise BadRequestError("its content-length or transfer-encoding stands twice")
+    if lengths:
+        if not _DIGITS.fullmatch(lengths[0]):
+            raise BadRequestError("its content-length is no number")
+        return int(lengths[0]), False
+    if codings[0].lower() != b"chunked":
+        raise UnsupportedError("its transfer-encoding is not chunked")
+    return None, True
+
+
+def is_field(name: bytes, value: bytes) -> bool:
+    """Whether both are made of the characters that a header may have (RFC 9110, section 5)."""
+    return _NAME.fullmatch(name) is not None and _VALUE.fullmatch(value) is not None
+
+
+def tokens_of(headers: Fields, name: bytes) -> frozenset[bytes]:
+    """The members of a header that is a list of words, in lower case."""
+    joined = b",".join([value for key, value in headers if key == name])
+    return frozenset(word for part in joined.lower().split(b",") if (word := part.strip()))
