@@ -28,6 +28,7 @@ from app.routing.in_flight import InFlightCounts
 from app.routing.router import Router
 from app.settings.schema import Settings
 from app.transports.admin.server import AdminServer
+from app.transports.http.admission import Admission
 from app.transports.http.handler import Handler
 from app.transports.http.models import MergedModels
 from app.transports.http.server import HttpServer
@@ -121,21 +122,22 @@ class ApplicationContainer(containers.DeclarativeContainer):
     # transports
     upstream = providers.Singleton(
         Upstream,
-        connect_timeout=settings.provided.transports.http.timeouts.connect,
-        response_timeout=settings.provided.transports.http.timeouts.response,
-        idle_timeout=settings.provided.transports.http.timeouts.idle,
+        patience=providers.Callable(options.patience, settings),
+        limits=providers.Callable(options.pool_limits, settings),
     )
+    admission = providers.Singleton(Admission, providers.Callable(options.limits, settings))
     handler = providers.Singleton(
         Handler,
         router=router,
         upstream=upstream,
-        limits=providers.Callable(options.limits, settings),
+        admission=admission,
         suspect=monitor.provided.suspect,
         on_failure=events.provided.attempt_failed,
     )
     http_server = providers.Singleton(
         HttpServer,
         listen=providers.Callable(options.http_listen, settings),
+        admission=admission,
         handler=handler,
         models=providers.Singleton(MergedModels, pool, model_lists),
     )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from app.fleet.monitor import MonitorOptions
 from app.settings.schema import Settings
 from app.transports.admin.server import AdminListen
-from app.transports.http.handler import Limits
-from app.transports.http.server import Listen
+from app.transports.http.admission import Limits
+from app.transports.http.upstream import Patience, PoolLimits
+from app.transports.listening import Address
 
 
 def monitor_options(settings: Settings) -> MonitorOptions:
@@ -18,22 +19,36 @@ def monitor_options(settings: Settings) -> MonitorOptions:
 def limits(settings: Settings) -> Limits:
     """What clients may send."""
     http = settings.transports.http
-    return Limits(http.limits.body_bytes, http.timeouts.body, http.limits.in_flight)
+    return Limits(
+        body_bytes=http.limits.body_bytes,
+        header_bytes=http.limits.header_bytes,
+        in_flight=http.limits.in_flight,
+        header_timeout=http.timeouts.header,
+        body_timeout=http.timeouts.body,
+        keep_alive=http.timeouts.keep_alive,
+        stall=http.timeouts.idle,
+    )
 
 
-def timeouts(settings: Settings) -> dict[str, float]:
+def patience(settings: Settings) -> Patience:
     """How long is waited for endpoints."""
     times = settings.transports.http.timeouts
-    return {"connect": times.connect, "response": times.response, "idle": times.idle}
+    return Patience(times.connect, times.response, times.idle)
 
 
-def http_listen(settings: Settings) -> Listen:
+def pool_limits(settings: Settings) -> PoolLimits:
+    """Connections to endpoints."""
+    http = settings.transports.http
+    return PoolLimits(http.limits.endpoint_connections, http.timeouts.endpoint_keep_alive)
+
+
+def http_listen(settings: Settings) -> Address:
     """Where the router listens."""
     http = settings.transports.http
-    return Listen(http.bind, http.port, http.limits.header_bytes, http.timeouts.keep_alive)
+    return Address(http.bind, http.port)
 
 
 def admin_listen(settings: Settings) -> AdminListen:
     """Where the admin pages listen."""
     admin = settings.transports.admin
-    return AdminListen(admin.bind, admin.port, admin.allow_from)
+    return AdminListen(Address(admin.bind, admin.port), admin.allow_from)

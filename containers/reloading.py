@@ -200,20 +200,19 @@ class _Change:
     # -- transports
 
     async def _prepare_http(self) -> None:
-        listen = options.http_listen(self._settings)
-        await self._app.http_server().listener.prepare(listen.bind, listen.port)
+        await self._app.http_server().listener.prepare(options.http_listen(self._settings))
 
     def _swap_http(self) -> None:
         self._close_http = self._app.http_server().listener.commit()
-        self._app.handler().limits = options.limits(self._settings)
-        self._app.upstream().wait_for(**options.timeouts(self._settings))
+        self._app.admission().limits = options.limits(self._settings)
+        self._app.upstream().patience = options.patience(self._settings)
+        self._app.upstream().limits = options.pool_limits(self._settings)
 
     async def _retire_http(self) -> None:
         await self._close_http()
 
     async def _prepare_admin(self) -> None:
-        listen = options.admin_listen(self._settings)
-        await self._app.admin_server().listener.prepare(listen.bind, listen.port)
+        await self._app.admin_server().listener.prepare(options.admin_listen(self._settings).address)
 
     def _swap_admin(self) -> None:
         self._close_admin = self._app.admin_server().listener.commit()

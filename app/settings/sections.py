@@ -25,9 +25,11 @@ class HttpLimits(Section):
     body_bytes: Quantity = Field(default=64 * 1024 * 1024, ge=1024)
     """Largest body, also after decompression; a larger one is answered with 413."""
     header_bytes: Quantity = Field(default=32 * 1024, ge=1024, le=1024 * 1024)
-    """Longest header or request line."""
+    """Longest head, request line included; a longer one is answered with 431."""
     in_flight: int = Field(default=0, ge=0)
     """Requests at once, 0 for any number; one more is answered with 429."""
+    endpoint_connections: int = Field(default=0, ge=0)
+    """Connections to one endpoint at once, 0 for any number; a request waits for one as long as for a connection."""
 
 
 class HttpTimeouts(Section):
@@ -38,11 +40,15 @@ class HttpTimeouts(Section):
     response: Duration = Field(default=600.0, gt=0)
     """For the head of an endpoint's answer; then the client gets 504."""
     idle: Duration = Field(default=300.0, gt=0)
-    """Between two pieces of an endpoint's answer; then the answer is broken off."""
+    """Between two pieces of an endpoint's answer, and for the client to take some; then it is broken off."""
+    header: Duration = Field(default=10.0, gt=0)
+    """For a client's whole head, from its first byte; then it gets 408."""
     body: Duration = Field(default=60.0, gt=0)
-    """For a client's whole body."""
+    """For a client's whole body; then it gets 408."""
     keep_alive: Duration = Field(default=75.0, gt=0)
     """For the next request on a client's connection."""
+    endpoint_keep_alive: Duration = Field(default=3.0, gt=0)
+    """For the next request on an endpoint's connection; less than the 5 s after which uvicorn closes it."""
 
 
 class Http(Section):

@@ -2,73 +2,87 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
-from aiohttp import web
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where to listen."""
+
+    bind: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An address that is listened on."""
+
+    port: int
+    close: Callable[[], Awaitable[None]]
+    """Takes no more connections; those that are open stay open."""
+
+
+Open = Callable[[Address], Awaitable[Opened]]
+"""Listens on an address. Raises `OSError` if it can't."""
 
 
 class Listener:
-    """The addresses that a server's runner listens on: one, and two while it moves.
+    """The addresses that a server listens on: one, and two while it moves.
 
     `prepare` opens the new one, `commit` makes it the one; connections that are open stay open.
     """
 
-    def __init__(self, bind: str, port: int) -> None:
-        self._address = self._next = (bind, port)
-        self._runner: web.AppRunner | None = None
-        self._site: web.TCPSite | None = None
-        self._next_site: web.TCPSite | None = None
-        self.port = port
+    def __init__(self, address: Address, open_: Open) -> None:
+        self._address = self._next = address
+        self._open = open_
+        self._opened: Opened | None = None
+        self._next_opened: Opened | None = None
+        self.port = address.port
         """The port in use, once started."""
 
-    async def start(self, runner: web.AppRunner) -> None:
-        """Opens the port for a runner that is set up. Raises `OSError` if it can't."""
-        self._runner = runner
-        self._site = await self._open(*self._address)
-        self.port = _port_of(self._site)
+    async def start(self) -> None:
+        """Opens the address. Raises `OSError` if it can't."""
+        self._opened = await self._open(self._address)
+        self.port = self._opened.port
 
-    async def prepare(self, bind: str, port: int) -> None:
+    async def prepare(self, address: Address) -> None:
         """Opens another address, unless it is the one in use. Raises `OSError` if it can't; nothing has changed."""
-        self._next, self._next_site = (bind, port), self._site
-        if self._next != self._address and self._runner is not None:
-            self._next_site = await self._open(bind, port)
+        self._next, self._next_opened = address, self._opened
+        if address != self._address and self._opened is not None:
+            self._next_opened = await self._open(address)
 
     async def abandon(self) -> None:
         """Closes what was prepared."""
-        if self._next_site is not None and self._next_site is not self._site:
-            await self._next_site.stop()
-        self._next, self._next_site = self._address, self._site
+        if self._next_opened is not None and self._next_opened is not self._opened:
+            await self._next_opened.close()
+        self._next, self._next_opened = self._address, self._opened
 
     def commit(self) -> Callable[[], Awaitable[None]]:
         """Takes over what was prepared. Returns how to close what was before."""
-        before = self._site
-        self._address, self._site = self._next, self._next_site
-        if before is None or before is self._site or self._site is None:
+        before = self._opened
+        self._address, self._opened = self._next, self._next_opened
+        if before is None or before is self._opened or self._opened is None:
             return _nothing
-        self.port = _port_of(self._site)
-        return before.stop
+        self.port = self._opened.port
+        return before.close
 
     async def close(self) -> None:
         """Takes no more connections."""
-        if self._site is not None:
-            await self._site.stop()
-            self._site = None
-
-    async def _open(self, bind: str, port: int) -> web.TCPSite:
-        assert self._runner is not None  # noqa: S101 - asked before
-        site = web.TCPSite(self._runner, bind, port, backlog=1024)
-        try:
-            await site.start()
-        except OSError:
-            await site.stop()
-            raise
-        return site
+        if self._opened is not None:
+            await self._opened.close()
+            self._opened = None
 
 
-def _port_of(site: web.TCPSite) -> int:
-    server = site._server  # noqa: SLF001 - aiohttp tells a runner's addresses together, and not which site has which
-    port: int = server.sockets[0].getsockname()[1]  # type: ignore[union-attr]
-    return port
+def opened(server: asyncio.AbstractServer) -> Opened:
+    """A server of the event loop's."""
+
+    async def close() -> None:
+        server.close()
+
+    sockets = server.sockets  # type: ignore[attr-defined]  # of all loops' servers, and not of the abstract one
+    return Opened(sockets[0].getsockname()[1], close)
 
 
 async def _nothing() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from app.transports.listening import Listener
+from app.transports.listening import Address, Listener, Opened
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -19,8 +19,7 @@ METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 class AdminListen:
     """Where to listen, and who may look."""
 
-    bind: str
-    port: int
+    address: Address
     allow_from: Sequence[str]
     """Networks that may read `/debug` and use `/-/reload`."""
 
@@ -51,10 +50,9 @@ class AdminServer:
     """Serves `/healthz`, `/readyz`, `/metrics`, `/debug/…` and `/-/reload`."""
 
     def __init__(self, listen: AdminListen, insight: Insight) -> None:
-        self._listen = listen
         self._insight = insight
         self._runner: web.AppRunner | None = None
-        self.listener = Listener(listen.bind, listen.port)
+        self.listener = Listener(listen.address, self._open)
         """What moves it to another address."""
         self.allow_from(listen.allow_from)
 
@@ -78,13 +76,25 @@ class AdminServer:
         app.router.add_post("/-/reload", self._debug(self._reload))
         self._runner = web.AppRunner(app, handle_signals=False, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
-        await self.listener.start(self._runner)
+        await self.listener.start()
 
     async def stop(self) -> None:
         """Closes the port."""
         await self.listener.close()
         if self._runner is not None:
             await self._runner.cleanup()
+
+    async def _open(self, address: Address) -> Opened:
+        assert self._runner is not None  # noqa: S101 - the listener is started with it
+        site = web.TCPSite(self._runner, address.bind, address.port)
+        try:
+            await site.start()
+        except OSError:
+            await site.stop()
+            raise
+        server = site._server  # noqa: SLF001 - aiohttp tells a runner's addresses together, and not which site has which
+        port: int = server.sockets[0].getsockname()[1]  # type: ignore[union-attr]
+        return Opened(port, site.stop)
 
     async def _healthz(self, _: web.Request) -> web.Response:
         return web.Response(text="ok\n")

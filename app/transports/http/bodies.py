@@ -1,11 +1,8 @@
-"""Reads a client's body, within bounds of size and time."""
+"""Reads compressed bodies, within bounds."""
 
 from __future__ import annotations
 
-import asyncio
 import zlib
-
-from aiohttp import web
 
 from app.domain.errors import BadRequestError, BodyTooLargeError
 
@@ -13,26 +10,6 @@ MOST_MEMBERS = 16
 """Pieces that a gzip body may be made of: each costs a copy of what is left."""
 
 _WINDOW = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
-
-
-async def read_body(request: web.BaseRequest, *, limit: int, timeout: float) -> bytes:  # noqa: ASYNC109
-    """The body as it came. Raises `BodyTooLargeError` over `limit` bytes, `BadRequestError` if it takes too long."""
-    if (request.content_length or 0) > limit:
-        raise BodyTooLargeError(limit)
-    if not request.body_exists:
-        return b""
-    pieces: list[bytes] = []
-    size = 0
-    try:
-        async with asyncio.timeout(timeout):
-            while piece := await request.content.readany():
-                size += len(piece)
-                if size > limit:
-                    raise BodyTooLargeError(limit)
-                pieces.append(piece)
-    except TimeoutError:
-        raise BadRequestError(f"the body did not come within {timeout:g} s") from None
-    return b"".join(pieces)
 
 
 def decompressed(body: bytes, encoding: str, *, limit: int) -> bytes:

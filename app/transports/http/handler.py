@@ -2,42 +2,28 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
-from http import HTTPStatus
+from urllib.parse import unquote
 
-import aiohttp
 import structlog
-from aiohttp import HttpVersion11, web
-from multidict import CIMultiDict
-from yarl import URL
 
 from app.domain.endpoint import Endpoint
-from app.domain.errors import RoutingError, SaturatedError, UpstreamError
+from app.domain.errors import BadRequestError, RoutingError, UpstreamError
 from app.domain.outcome import Ending
 from app.domain.request import InferenceRequest, RawRequest
 from app.routing.router import Route, Router
-from app.transports.errors import REASON_HEADER, openai_body, refusal_of
-from app.transports.http.bodies import decompressed, read_body
-from app.transports.http.headers import REQUEST_ID, lower_case, to_client, to_endpoint
-from app.transports.http.upstream import DroppedError, UnreachableError, Upstream
+from app.transports.http.admission import Admission
+from app.transports.http.answering import AnswerWriter
+from app.transports.http.bodies import decompressed
+from app.transports.http.codec.events import RequestHead
+from app.transports.http.headers import lower_case, to_client, to_endpoint, trailing, value_of
+from app.transports.http.incoming import Incoming
+from app.transports.http.refusing import id_of, refuse
+from app.transports.http.upstream import Answer, DroppedError, Outgoing, UnreachableError, Upstream
 
 log = structlog.get_logger("pointsman.http")
 
-LONGEST_REQUEST_ID = 200
-"""Characters of a client's `x-request-id` that are taken over; a longer one is replaced."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Bounds on one request."""
-
-    body_bytes: int
-    body_timeout: float
-    """Seconds for the whole body."""
-    in_flight: int = 0
-    """Requests at once, 0 for any number."""
+_WITH_BODY = frozenset(("POST", "PUT", "PATCH"))
 
 
 class Handler:
@@ -48,70 +34,70 @@ class Handler:
         *,
         router: Router,
         upstream: Upstream,
-        limits: Limits,
+        admission: Admission,
         suspect: Callable[[Endpoint], None],
         on_failure: Callable[[InferenceRequest, UpstreamError], None],
     ) -> None:
         """`suspect` is told of an endpoint that failed, to have it looked at; `on_failure` of each failed attempt."""
         self._router = router
         self._upstream = upstream
-        self.limits = limits
-        """May be replaced at any time; requests under way keep what they began with."""
+        self._admission = admission
         self._suspect = suspect
         self._on_failure = on_failure
-        self._serving = 0
 
-    async def __call__(self, request: web.Request) -> web.StreamResponse:
+    async def __call__(self, incoming: Incoming, writer: AnswerWriter) -> None:
         """Routes the request; whatever goes wrong before the answer began is told as an OpenAI error."""
-        request_id = request_id_of(request)
-        self._serving += 1
+        head = incoming.head
+        request_id = id_of(head)
         try:
-            return await self._serve(request, request_id)
+            await self._serve(incoming, request_id, writer)
         except RoutingError as error:
-            return refuse(error, request_id)
+            refuse(writer, error, request_id, head)
         except ConnectionError:
             raise
         except Exception as error:  # a fault of ours, which must not end in a bare connection
-            log.exception("request failed", id=request_id, path=request.path)
-            if request.writer.output_size:
-                raise
-            return refuse(error, request_id)
-        finally:
-            self._serving -= 1
+            log.exception("request failed", id=request_id, path=head.target if head else "")
+            if writer.begun:
+                writer.break_off()
+            else:
+                refuse(writer, error, request_id, head)
 
-    async def _serve(self, request: web.Request, request_id: str) -> web.StreamResponse:
+    async def _serve(self, incoming: Incoming, request_id: str, writer: AnswerWriter) -> None:
+        head = incoming.head
         try:
-            body, parsed = await self._read(request, request_id)
+            if incoming.error is not None:
+                raise incoming.error
+            if head is None:
+                raise BadRequestError("there is no request")
+            path = _path_of(head)
+            body = incoming.take_body()
+            parsed = self._parse(head, path, request_id, body)
         except RoutingError as error:
-            self._router.refuse(InferenceRequest(request_id, request.path, request.method), error)
+            self._router.refuse(_unparsed(head, request_id), error)
             raise
-        headers = to_endpoint(request.headers, request_id)
+        headers = to_endpoint(head.headers, request_id.encode())
+        says_length = head.content_length is not None or head.method in _WITH_BODY
+        outgoing = Outgoing(head.method, head.target, headers, body, trailing(incoming.trailers), says_length)
         async with self._router.route(parsed) as route:
-            answer = await self._answer(request, route, headers, body)
+            answer = await self._answer(route, outgoing)
             try:
-                return await self._relay(request, route, answer)
+                await self._relay(route, answer, writer)
             finally:
-                answer.close()  # gives the connection back if the answer was read to its end, else closes it
+                route.relayed(writer.sent)
+                answer.close()
 
-    async def _read(self, request: web.Request, request_id: str) -> tuple[bytes, InferenceRequest]:
-        if self.limits.in_flight and self._serving > self.limits.in_flight:
-            raise SaturatedError("the router has as many requests in flight as it is allowed")
-        body = await read_body(request, limit=self.limits.body_bytes, timeout=self.limits.body_timeout)
-        return body, self._parse(request, request_id, body)
+    def _parse(self, head: RequestHead, path: str, request_id: str, body: bytes) -> InferenceRequest:
+        encoding = value_of(head.headers, b"content-encoding")
+        plain = decompressed(body, encoding, limit=self._admission.limits.body_bytes) if encoding else body
+        headers = lower_case(head.headers)
+        return self._router.parse(RawRequest(request_id, path, plain, head.method, headers, len(body)))
 
-    def _parse(self, request: web.Request, request_id: str, body: bytes) -> InferenceRequest:
-        plain = decompressed(body, request.headers.get("content-encoding", ""), limit=self.limits.body_bytes)
-        headers = lower_case(request.headers)
-        return self._router.parse(RawRequest(request_id, request.path, plain, request.method, headers, len(body)))
-
-    async def _answer(
-        self, request: web.Request, route: Route, headers: CIMultiDict[str], body: bytes
-    ) -> aiohttp.ClientResponse:
-        """The head of an endpoint's answer, from the first endpoint that gives one."""
-        again, target = False, _target(request)
+    async def _answer(self, route: Route, outgoing: Outgoing) -> Answer:
+        """An answer that has begun, from the first endpoint that gives one."""
+        again = False
         while True:
             try:
-                answer = await self._upstream.send(route.endpoint, request.method, target, headers, body)
+                answer = await self._upstream.send(route.endpoint, outgoing, fresh=again)
             except DroppedError as failure:
                 if failure.reused and not again:
                     again = True  # an idle connection that the endpoint had closed; a new one tells whether it is well
@@ -120,7 +106,7 @@ class Handler:
             except UpstreamError as failure:
                 self._fail(route, failure)
             else:
-                route.first_byte(answer.status)
+                route.first_byte(answer.head.status)
                 return answer
             again = False
 
@@ -133,63 +119,23 @@ class Handler:
         self._suspect(endpoint)
         route.retry(failure)
 
-    async def _relay(self, request: web.Request, route: Route, answer: aiohttp.ClientResponse) -> web.StreamResponse:
+    async def _relay(self, route: Route, answer: Answer, writer: AnswerWriter) -> None:
         """Streams the answer to the client, piece by piece as it comes."""
-        headers = to_client(answer.headers, route.request.id, route.endpoint.authority)
-        response = web.StreamResponse(status=answer.status, reason=answer.reason, headers=headers)
-        if "content-length" not in headers and _may_have_body(request.method, answer.status):
-            if request.version >= HttpVersion11:
-                response.enable_chunked_encoding()
-            else:
-                response.force_close()  # for HTTP/1.0 the connection's end is the body's
-        await response.prepare(request)
+        headers = to_client(answer.head.headers, route.request.id.encode(), route.endpoint.authority.encode())
+        writer.begin(answer.head, headers)
         try:
-            async for piece in self._upstream.body(route.endpoint, answer):
-                await response.write(piece)
-                route.relayed(len(piece))
+            await answer.relay(writer)
         except UpstreamError as failure:
-            self._break_off(request, route, response, failure)
-            return response
-        await response.write_eof()
-        return response
-
-    def _break_off(
-        self, request: web.Request, route: Route, response: web.StreamResponse, failure: UpstreamError
-    ) -> None:
-        """Ends the client's connection without the end of the body, since the body has none."""
-        route.ending = Ending.UPSTREAM_FAILED
-        self._on_failure(route.request, failure)
-        self._suspect(route.endpoint)
-        response.force_close()
-        if request.transport is not None and request.version >= HttpVersion11:
-            request.transport.close()
-        elif request.transport is not None:
-            request.transport.abort()  # without chunks only a reset tells a break from an end
+            route.ending = Ending.UPSTREAM_FAILED
+            self._on_failure(route.request, failure)
+            self._suspect(route.endpoint)
+            writer.break_off()
 
 
-def _target(request: web.Request) -> str:
-    """Path and query as the client wrote them; a proxy's absolute form without its host."""
-    raw = request.raw_path
-    return raw if raw.startswith("/") else URL(raw, encoded=True).raw_path_qs
+def _path_of(head: RequestHead) -> str:
+    path = head.target.partition("?")[0]
+    return unquote(path) if "%" in path else path
 
 
-def request_id_of(request: web.BaseRequest) -> str:
-    """The client's request id, or a new one."""
-    given = request.headers.get(REQUEST_ID, "")
-    return given if given and len(given) <= LONGEST_REQUEST_ID else uuid.uuid4().hex
-
-
-def refuse(error: Exception, request_id: str) -> web.Response:
-    """The router's own answer to a request that it can't serve."""
-    refusal = refusal_of(error)
-    headers = {REQUEST_ID: request_id, REASON_HEADER: refusal.reason}
-    response = web.Response(
-        status=refusal.status, headers=headers, body=openai_body(error), content_type="application/json"
-    )
-    if refusal.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
-        response.force_close()
-    return response
-
-
-def _may_have_body(method: str, status: int) -> bool:
-    return method != "HEAD" and status not in (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
+def _unparsed(head: RequestHead | None, request_id: str) -> InferenceRequest:
+    return InferenceRequest(request_id, _path_of(head), head.method) if head else InferenceRequest(request_id, "", "")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
-from multidict import CIMultiDict, CIMultiDictProxy
+from collections.abc import Iterator, Mapping
 
 from app.transports.errors import REASON_HEADER
+from app.transports.http.codec.events import Field, Fields
+from app.transports.http.codec.framing import tokens_of
 
 REQUEST_ID = "x-request-id"
 SERVED = "x-gateway-destination-endpoint-served"
@@ -45,31 +45,84 @@ FOR_THE_ROUTER = frozenset(
 """What clients tell the router, and what only the router may tell a model server."""
 
 
-def to_endpoint(headers: Mapping[str, str], request_id: str) -> CIMultiDict[str]:
-    """The request headers for the endpoint: all but the connection's own and the router's."""
-    passed = _passing(headers, FOR_THE_ROUTER | {"host", "content-length", "expect"})
-    passed[REQUEST_ID] = request_id
+def _bytes(*names: str) -> frozenset[bytes]:
+    return frozenset(name.encode() for name in names)
+
+
+_FRAMING = _bytes("content-length", "transfer-encoding", "host", "trailer")
+_NOT_TO_ENDPOINT = _bytes(
+    *HOP_BY_HOP, *FOR_THE_ROUTER, "host", "content-length", "expect", "http2-settings", REQUEST_ID
+)
+_NOT_TO_CLIENT = _bytes(*HOP_BY_HOP, SERVED, REASON_HEADER, REQUEST_ID)
+
+
+def to_endpoint(headers: Fields, request_id: bytes) -> list[Field]:
+    """The request headers for the endpoint: all but the connection's own and the router's, and none of framing."""
+    passed = _passing(headers, _NOT_TO_ENDPOINT)
+    passed.append((b"x-request-id", request_id))
     return passed
 
 
-def to_client(headers: CIMultiDictProxy[str], request_id: str, served_by: str) -> CIMultiDict[str]:
-    """The answer's headers for the client, with who served it."""
-    passed = _passing(headers, {SERVED, REASON_HEADER})
-    passed[REQUEST_ID] = request_id
-    passed[SERVED] = served_by
+def to_client(headers: Fields, request_id: bytes, served_by: bytes) -> list[Field]:
+    """The answer's headers for the client, its length among them, with who served it."""
+    passed = _passing(headers, _NOT_TO_CLIENT)
+    passed.append((b"x-request-id", request_id))
+    passed.append((b"x-gateway-destination-endpoint-served", served_by))
     return passed
 
 
-def lower_case(headers: CIMultiDictProxy[str]) -> Mapping[str, str]:
+def trailing(trailers: Fields) -> list[Field]:
+    """The trailers that may pass: none that says how a message is to be read (RFC 9110, section 6.5.1)."""
+    return _passing(trailers, _NOT_TO_ENDPOINT | _NOT_TO_CLIENT | _FRAMING) if trailers else []
+
+
+def value_of(headers: Fields, name: bytes) -> str:
+    """The first value of a header; without one the empty string."""
+    return next((value.decode(errors="replace") for key, value in headers if key == name), "")
+
+
+def lower_case(headers: Fields) -> Mapping[str, str]:
     """The headers as plugins see them: lower-case names, repeated ones joined by a comma."""
-    joined: dict[str, str] = {}
-    for name, value in headers.items():
-        key = name.lower()
-        joined[key] = f"{joined[key]}, {value}" if key in joined else value
-    return joined
+    return TextHeaders(headers)
 
 
-def _passing(headers: Mapping[str, str], dropped: Iterable[str]) -> CIMultiDict[str]:
-    named = ",".join(value for name, value in headers.items() if name.lower() == "connection")
-    gone = HOP_BY_HOP | frozenset(dropped) | {name.strip().lower() for name in named.split(",")}
-    return CIMultiDict((name, value) for name, value in headers.items() if name.lower() not in gone)
+class TextHeaders(Mapping[str, str]):
+    """Headers as text, which are not read before a plugin asks for one."""
+
+    __slots__ = ("_fields", "_text")
+
+    def __init__(self, fields: Fields) -> None:
+        self._fields = fields
+        self._text: dict[str, str] | None = None
+
+    def __getitem__(self, name: str) -> str:
+        return self._read()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._read())
+
+    def __len__(self) -> int:
+        return len(self._read())
+
+    def get(self, name: str, default: object = None) -> object:  # type: ignore[override]
+        """The value of `name`; the mix-in's way would raise and catch."""
+        return self._read().get(name, default)
+
+    def __repr__(self) -> str:
+        return repr(self._read())
+
+    def _read(self) -> dict[str, str]:
+        text = self._text
+        if text is None:
+            self._text = text = {}
+            for field_name, field_value in self._fields:
+                name, value = field_name.decode("latin-1"), field_value.decode(errors="replace")
+                text[name] = f"{text[name]}, {value}" if name in text else value
+        return text
+
+
+def _passing(headers: Fields, dropped: frozenset[bytes]) -> list[Field]:
+    named = tokens_of(headers, b"connection")
+    if named:
+        dropped |= named
+    return [field for field in headers if field[0] not in dropped]

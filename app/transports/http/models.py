@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 
 import orjson
-from aiohttp import web
 
 from app.domain.endpoint import Endpoint
 from app.domain.errors import NoEndpointsError
 from app.fleet.models import ModelCard, ModelLists
 from app.fleet.pool import EndpointPool
-from app.transports.http.handler import refuse, request_id_of
-from app.transports.http.headers import REQUEST_ID
+from app.transports.http.answering import AnswerWriter
+from app.transports.http.incoming import Incoming
+from app.transports.http.refusing import answer_json, id_of, refuse
 
 TIMEOUT = 5.0
 """Seconds that an endpoint has to give its list."""
@@ -25,20 +25,20 @@ class MergedModels:
         self._pool = pool
         self._lists = lists
 
-    async def __call__(self, request: web.Request) -> web.StreamResponse:
+    async def __call__(self, incoming: Incoming, writer: AnswerWriter) -> None:
         """503 if no endpoint gives a list."""
         endpoints = tuple(self._pool.candidates())
         lists = await asyncio.gather(*map(self._cards, endpoints))
         given = [cards for cards in lists if cards is not None]
-        request_id = request_id_of(request)
+        request_id = id_of(incoming.head)
         if not given:
-            return refuse(NoEndpointsError(), request_id)
+            refuse(writer, NoEndpointsError(), request_id, incoming.head)
+            return
         merged: dict[str, ModelCard] = {}
         for cards in given:
             for card in cards:
                 merged.setdefault(card["id"], card)
-        body = orjson.dumps({"object": "list", "data": list(merged.values())})
-        return web.Response(body=body, content_type="application/json", headers={REQUEST_ID: request_id})
+        answer_json(writer, orjson.dumps({"object": "list", "data": list(merged.values())}), request_id)
 
     async def _cards(self, endpoint: Endpoint) -> list[ModelCard] | None:
         try:

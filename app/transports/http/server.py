@@ -3,44 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
 
-from aiohttp import web
+from app.transports.http.admission import Admission
+from app.transports.http.answering import AnswerWriter
+from app.transports.http.connection import ClientConnection, Serve
+from app.transports.http.incoming import Incoming
+from app.transports.listening import Address, Listener, Opened, opened
 
-from app.domain.errors import ShuttingDownError
-from app.transports.http.handler import refuse, request_id_of
-from app.transports.listening import Listener
+BACKLOG = 1024
+"""Connections that may wait to be accepted."""
 
-Handle = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-@dataclass(frozen=True, slots=True)
-class Listen:
-    """Where and how to listen."""
-
-    bind: str
-    port: int
-    header_bytes: int
-    """Longest header or request line."""
-    keep_alive: float
-    """Seconds that an idle connection is kept."""
+FLUSH = 1.0
+"""Seconds that connections have to get rid of what was answered, once all is answered."""
 
 
 class HttpServer:
     """An HTTP server whose requests all go to `handler`, but those for the model list."""
 
-    def __init__(self, *, listen: Listen, handler: Handle, models: Handle) -> None:
-        self._listen = listen
+    def __init__(self, *, listen: Address, admission: Admission, handler: Serve, models: Serve) -> None:
+        self._admission = admission
         self._handler = handler
         self._models = models
-        self._runner: web.AppRunner | None = None
-        self.listener = Listener(listen.bind, listen.port)
+        self._connections: set[ClientConnection] = set()
+        self.listener = Listener(listen, self._open)
         """What moves it to another address."""
-        self._serving = 0
-        self._idle = asyncio.Event()
-        self._draining = False
 
     @property
     def port(self) -> int:
@@ -49,49 +36,43 @@ class HttpServer:
 
     async def start(self) -> None:
         """Opens the port. Raises `OSError` if it can't."""
-        app = web.Application(client_max_size=0)
-        app.router.add_get("/v1/models", self._tracked(self._models), allow_head=False)
-        app.router.add_route("*", "/{path:.*}", self._tracked(self._handler))
-        self._runner = web.AppRunner(
-            app,
-            handle_signals=False,
-            handler_cancellation=True,
-            auto_decompress=False,
-            access_log=None,
-            keepalive_timeout=self._listen.keep_alive,
-            max_line_size=self._listen.header_bytes,
-            max_field_size=self._listen.header_bytes,
-            shutdown_timeout=1.0,
-        )
-        await self._runner.setup()
-        await self.listener.start(self._runner)
+        await self.listener.start()
 
     async def stop(self, timeout: float) -> None:  # noqa: ASYNC109 - a bound, not a cancel scope
         """Closes the listener, lets requests end for `timeout` seconds, then breaks them off."""
-        self._draining = True
+        self._admission.draining = True
         await self.listener.close()
-        if self._serving:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._idle.wait(), timeout)
-        if self._runner is not None:
-            await self._runner.cleanup()
+        for connection in tuple(self._connections):
+            connection.drain()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._admission.ended(), timeout)
+            await self._ended(FLUSH)
+        for connection in tuple(self._connections):
+            connection.abort()
+        await self._ended(FLUSH)
 
-    def _tracked(self, handle: Handle) -> Handle:
-        async def tracked(request: web.Request) -> web.StreamResponse:
-            if self._draining:  # on a connection that was open before
-                refusal = refuse(ShuttingDownError(), request_id_of(request))
-                refusal.force_close()
-                return refusal
-            self._serving += 1
-            self._idle.clear()
-            try:
-                response = await handle(request)
-                if self._draining:
-                    response.force_close()
-                return response
-            finally:
-                self._serving -= 1
-                if not self._serving:
-                    self._idle.set()
+    async def _ended(self, seconds: float) -> None:
+        tasks = [connection.task for connection in self._connections]
+        if tasks:
+            await asyncio.wait(tasks, timeout=seconds)
 
-        return tracked
+    async def _open(self, address: Address) -> Opened:
+        loop = asyncio.get_running_loop()
+
+        def connection() -> ClientConnection:
+            return ClientConnection(
+                loop=loop, serve=self._serve, admission=self._admission, connections=self._connections
+            )
+
+        return opened(await loop.create_server(connection, address.bind, address.port, backlog=BACKLOG))
+
+    async def _serve(self, incoming: Incoming, writer: AnswerWriter) -> None:
+        head = incoming.head
+        if head is not None and incoming.error is None and head.method == "GET" and _is_model_list(head.target):
+            await self._models(incoming, writer)
+        else:
+            await self._handler(incoming, writer)
+
+
+def _is_model_list(target: str) -> bool:
+    return target.partition("?")[0] == "/v1/models"

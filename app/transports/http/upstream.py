@@ -1,126 +1,201 @@
-"""The connection to the endpoints: sends a request, tells failures before the answer from those within."""
+"""The connections to the endpoints: kept, shared out, and opened when none is idle."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from io import BytesIO
-from types import SimpleNamespace
-
-import aiohttp
-from yarl import URL
+from collections import deque
+from dataclasses import dataclass
 
 from app.domain.endpoint import Endpoint
-from app.domain.errors import UpstreamError, UpstreamTimeoutError
+from app.domain.errors import UpstreamError
 from app.fleet.probe import is_ours
+from app.transports.http.exchange import Answer, DroppedError, EndpointConnection, Outgoing, Patience
 
-IDLE_CONNECTION = 3.0
-"""Seconds an idle connection is kept: less than the 5 s after which uvicorn, under most engines, closes it."""
-
-LARGE_BODY = 512 * 1024
-"""Bytes from which a body is not handed over in one piece."""
+__all__ = ("Answer", "DroppedError", "Outgoing", "Patience", "PoolLimits", "UnreachableError", "Upstream")
 
 
 class UnreachableError(UpstreamError):
     """Nothing answers at the endpoint's address."""
 
 
-class DroppedError(UpstreamError):
-    """The endpoint closed the connection without an answer. `reused`: it had been idle in our pool before."""
+@dataclass(frozen=True, slots=True)
+class PoolLimits:
+    """Bounds on the connections to one endpoint."""
 
-    def __init__(self, endpoint: str, cause: str, *, reused: bool) -> None:
-        super().__init__(endpoint, cause)
-        self.reused = reused
+    connections: int = 0
+    """Connections at once, 0 for any number."""
+    idle: float = 3.0
+    """Seconds an idle connection is kept: less than the 5 s after which uvicorn, under most engines, closes it."""
 
 
 class Upstream:
-    """Keeps connections to all endpoints."""
+    """Sends requests to endpoints."""
 
-    def __init__(self, *, connect_timeout: float, response_timeout: float, idle_timeout: float) -> None:
-        """Timeouts in seconds: for a connection, for the head of an answer, for the next piece of its body."""
-        self.wait_for(connect=connect_timeout, response=response_timeout, idle=idle_timeout)
-        self._session: aiohttp.ClientSession | None = None
+    def __init__(self, *, patience: Patience, limits: PoolLimits | None = None) -> None:
+        self.patience = patience
+        """May be replaced at any time; exchanges under way keep what they began with."""
+        self.limits = limits or PoolLimits()
+        """May be replaced at any time."""
+        self._lanes: dict[str, _Lane] = {}
+        self._sweep: asyncio.TimerHandle | None = None
 
-    def wait_for(self, *, connect: float, response: float, idle: float) -> None:
-        """Other timeouts from now on, in seconds."""
-        self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect)
-        self._response_timeout, self._idle_timeout = response, idle
+    async def send(self, endpoint: Endpoint, outgoing: Outgoing, *, fresh: bool = False) -> Answer:
+        """An endpoint's answer that has begun; with `fresh` over a connection that was not used before.
 
-    async def send(
-        self, endpoint: Endpoint, method: str, path: str, headers: Mapping[str, str], body: bytes
-    ) -> aiohttp.ClientResponse:
-        """The head of the endpoint's answer; the body is yet to be read, as it is on the wire.
-
-        Raises `UnreachableError`, `DroppedError` or `UpstreamTimeoutError`.
+        Raises `UnreachableError`, `DroppedError`, `UpstreamTimeoutError`; `UpstreamError` for what is not an answer.
         """
-        url = URL(f"http://{endpoint.authority}{path}", encoded=True)
-        seen = {"reused": False}
+        lane = self._lanes.get(endpoint.authority) or self._new_lane(endpoint)
+        connection = None if fresh else lane.take(self.limits.idle)
+        if connection is None:
+            connection = await self._open(lane, endpoint, fresh=fresh)
+        answer = connection.send(endpoint.name, endpoint.authority.encode(), outgoing, self.patience)
         try:
-            async with asyncio.timeout(self._response_timeout):
-                return await self._open_session().request(
-                    method,
-                    url,
-                    headers=headers,
-                    data=_payload(body),
-                    allow_redirects=False,
-                    timeout=self._timeout,
-                    trace_request_ctx=seen,
-                )
-        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            if isinstance(error, aiohttp.ClientConnectorError) and is_ours(error.os_error):
-                raise UpstreamError(endpoint.name, f"no connection from here: {error.os_error.strerror}") from error
-            raise UnreachableError(endpoint.name, "no connection to it") from error
-        except TimeoutError as error:
-            cause = f"no answer within {self._response_timeout:g} s"
-            raise UpstreamTimeoutError(endpoint.name, cause) from error
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise DroppedError(endpoint.name, "it closed the connection", reused=seen["reused"]) from error
-
-    async def body(self, endpoint: Endpoint, answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-        """The pieces of the answer's body as they come in. Raises `UpstreamError` when it breaks off or stalls."""
-        while True:
-            try:
-                async with asyncio.timeout(self._idle_timeout):
-                    piece = await answer.content.readany()
-            except TimeoutError as error:
-                raise UpstreamError(endpoint.name, f"no more for {self._idle_timeout:g} s") from error
-            except (aiohttp.ClientError, OSError) as error:
-                raise UpstreamError(endpoint.name, "it broke off its answer") from error
-            if not piece:
-                return
-            yield piece
+            await answer.begun
+        except BaseException:
+            answer.close()
+            raise
+        return answer
 
     async def close(self) -> None:
         """Closes all connections."""
-        if self._session is not None:
-            await self._session.close()
+        if self._sweep is not None:
+            self._sweep.cancel()
+            self._sweep = None
+        for lane in tuple(self._lanes.values()):
+            for connection in tuple(lane.connections):
+                connection.abort()
 
-    def _open_session(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            trace = aiohttp.TraceConfig(trace_config_ctx_factory=_Seen)
-            trace.on_connection_reuseconn.append(_reused)
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_CONNECTION, ttl_dns_cache=10),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                auto_decompress=False,
-                skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
-                trace_configs=[trace],
-                max_line_size=65536,
-                max_field_size=65536,
-            )
-        return self._session
+    def _new_lane(self, endpoint: Endpoint) -> _Lane:
+        lane = self._lanes[endpoint.authority] = _Lane(self)
+        return lane
+
+    async def _open(self, lane: _Lane, endpoint: Endpoint, *, fresh: bool) -> EndpointConnection:
+        try:
+            async with asyncio.timeout(self.patience.connect):
+                while self.limits.connections and lane.size >= self.limits.connections:
+                    await lane.wait()
+                    connection = None if fresh else lane.take(self.limits.idle)
+                    if connection is not None:
+                        return connection
+                return await lane.connect(endpoint)
+        except TimeoutError as error:
+            if self.limits.connections and lane.size >= self.limits.connections:
+                raise UpstreamError(endpoint.name, f"all {lane.size} connections to it are in use") from error
+            raise UnreachableError(endpoint.name, "no connection to it") from error
+        except UnicodeError as error:
+            raise UnreachableError(endpoint.name, f"{endpoint.address} can't be a host name") from error
+        except OSError as error:
+            if is_ours(error):
+                raise UpstreamError(endpoint.name, f"no connection from here: {error.strerror}") from error
+            raise UnreachableError(endpoint.name, "no connection to it") from error
+
+    # -- called by lanes
+
+    def sweep_later(self) -> None:
+        """Has idle connections looked through after a while."""
+        if self._sweep is None:
+            self._sweep = asyncio.get_running_loop().call_later(self.limits.idle, self._sweep_now)
+
+    def _sweep_now(self) -> None:
+        self._sweep = None
+        for authority, lane in tuple(self._lanes.items()):
+            lane.expire(self.limits.idle)
+            if lane.idle:
+                self.sweep_later()
+            elif lane.is_unused:
+                del self._lanes[authority]
 
 
-def _payload(body: bytes) -> bytes | BytesIO | None:
-    """A large body as a file, which aiohttp sends piece by piece."""
-    return BytesIO(body) if len(body) > LARGE_BODY else body or None
+class _Lane:
+    """The connections to one address."""
 
+    def __init__(self, upstream: Upstream) -> None:
+        self._upstream = upstream
+        self._loop = asyncio.get_running_loop()
+        self._connecting = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self.connections: set[EndpointConnection] = set()
+        self.idle: list[EndpointConnection] = []
+        """The one used last is at the end, and is taken first: the others may then expire."""
 
-class _Seen(SimpleNamespace):
-    """What a request's trace writes to: the mapping that came with the request."""
+    @property
+    def size(self) -> int:
+        """Connections, those that are being opened among them."""
+        return len(self.connections) + self._connecting
 
-    trace_request_ctx: dict[str, bool]
+    @property
+    def is_unused(self) -> bool:
+        """Whether it has no connection, and nobody waits for one."""
+        return not self.size and not self._waiting
 
+    def take(self, idle: float) -> EndpointConnection | None:
+        """An idle connection that is at most `idle` seconds old."""
+        if self.idle:
+            oldest = self._loop.time() - idle
+            while self.idle:
+                connection = self.idle.pop()
+                if connection.is_open and connection.idle_since >= oldest:
+                    return connection
+                connection.abort()
+        return None
 
-async def _reused(_: aiohttp.ClientSession, seen: SimpleNamespace, __: object) -> None:
-    seen.trace_request_ctx["reused"] = True
+    def expire(self, idle: float) -> None:
+        """Ends what has been idle for longer than `idle` seconds."""
+        oldest = self._loop.time() - idle
+        while self.idle and self.idle[0].idle_since < oldest:
+            self.idle.pop(0).abort()
+
+    async def wait(self) -> None:
+        """Returns when a connection is idle or gone."""
+        waiter: asyncio.Future[None] = self._loop.create_future()
+        self._waiting.append(waiter)
+        try:
+            await waiter
+        except BaseException:
+            if waiter.done() and not waiter.cancelled():
+                self._wake_one()  # it was this one's turn
+            raise
+        finally:
+            if waiter in self._waiting:
+                self._waiting.remove(waiter)
+
+    async def connect(self, endpoint: Endpoint) -> EndpointConnection:
+        """A new connection. Raises `OSError`."""
+        made: list[EndpointConnection] = []
+
+        def protocol() -> EndpointConnection:
+            connection = EndpointConnection(self._loop, self.connections.add, self._idle, self._lost)
+            made.append(connection)
+            return connection
+
+        self._connecting += 1
+        try:
+            await self._loop.create_connection(protocol, endpoint.address, endpoint.port)
+        except BaseException:
+            for connection in self.connections.intersection(made):
+                connection.abort()
+            self._wake_one()
+            self._upstream.sweep_later()
+            raise
+        finally:
+            self._connecting -= 1
+        return made[-1]
+
+    def _idle(self, connection: EndpointConnection) -> None:
+        self.idle.append(connection)
+        self._upstream.sweep_later()
+        self._wake_one()
+
+    def _lost(self, connection: EndpointConnection) -> None:
+        self.connections.discard(connection)
+        if connection in self.idle:
+            self.idle.remove(connection)
+        self._wake_one()
+        self._upstream.sweep_later()
+
+    def _wake_one(self) -> None:
+        while self._waiting:
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return

@@ -1,0 +1,38 @@
+"""The router's own answers."""
+
+from __future__ import annotations
+
+import re
+import uuid
+
+from app.transports.errors import REASON_HEADER, openai_body, refusal_of
+from app.transports.http.answering import AnswerWriter
+from app.transports.http.codec.events import RequestHead
+from app.transports.http.headers import REQUEST_ID, value_of
+
+LONGEST_REQUEST_ID = 200
+"""Characters of a client's `x-request-id` that are taken over; one that is longer, or more than ASCII, is replaced."""
+
+_PLAIN = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
+_JSON = (b"content-type", b"application/json")
+
+
+def id_of(head: RequestHead | None) -> str:
+    """The client's request id, or a new one."""
+    given = value_of(head.headers, REQUEST_ID.encode()) if head else ""
+    if given and len(given) <= LONGEST_REQUEST_ID and _PLAIN.fullmatch(given):
+        return given
+    return uuid.uuid4().hex
+
+
+def answer_json(writer: AnswerWriter, body: bytes, request_id: str) -> None:
+    """What the router itself has to say."""
+    writer.whole(200, [_JSON, (REQUEST_ID.encode(), request_id.encode())], body)
+
+
+def refuse(writer: AnswerWriter, error: Exception, request_id: str, head: RequestHead | None) -> None:
+    """The answer to a request that the router can't serve."""
+    refusal = refusal_of(error)
+    fields = [_JSON, (REQUEST_ID.encode(), request_id.encode()), (REASON_HEADER.encode(), refusal.reason.encode())]
+    with_body = head is None or head.method != "HEAD"
+    writer.whole(refusal.status, fields, openai_body(error), with_body=with_body)
