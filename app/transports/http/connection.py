@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from enum import Enum, auto
+from typing import cast
 
 import structlog
 
@@ -73,8 +74,7 @@ class ClientConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The connection is open."""
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - it listens on stream sockets only
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's are none by class
         self._connections.add(self)
         self.task = self._loop.create_task(self._serve_all())
         """Ends with the connection."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
 from app.domain.errors import UpstreamError, UpstreamTimeoutError
 from app.transports.http.answering import AnswerWriter
@@ -237,8 +238,7 @@ class EndpointConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The connection is open."""
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - it is made for stream sockets only
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's are none by class
         self._on_open(self)
 
     def data_received(self, data: bytes) -> None:
