@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -16,10 +16,12 @@ from app.domain.outcome import Ending, Outcome
 from app.domain.request import InferenceRequest
 from app.domain.status import EndpointStatus
 from app.extension.services import InFlight
+from app.observability.series import Count, Counts, Distribution, Distributions
 
 MODELS_COUNTED = 1000
 """Distinct model names in labels; the names come from clients, so further ones are counted as `other`."""
 
+_MODEL = ("model_name",)
 _DURATIONS = (
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60, 120, 180,
     240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600,
@@ -33,10 +35,10 @@ _SIZES = tuple(float(2**power) for power in range(6, 31, 2))
 class _Series(NamedTuple):
     """The series of one model."""
 
-    requests: Counter
-    duration: Histogram
-    first_byte: Histogram
-    size: Histogram
+    requests: Count
+    duration: Distribution
+    first_byte: Distribution
+    size: Distribution
 
 
 class RequestMetrics:
@@ -45,58 +47,54 @@ class RequestMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._models: set[str] = set()
         self._series: dict[str, _Series] = {}
-        self._requests = Counter(
-            "llm_d_epp_request", "Requests that an endpoint answered.", ["model_name"], registry=registry
-        )
-        self._errors = Counter(
+        self._requests = Counts("llm_d_epp_request", "Requests that an endpoint answered.", _MODEL, registry)
+        self._errors = Counts(
             "llm_d_epp_request_error",
             "Requests that the router answered with an error.",
             ["model_name", "error_code"],
-            registry=registry,
+            registry,
         )
-        self._attempts = Counter(
-            "llm_d_epp_scheduler_attempts", "Decisions made, by their outcome.", ["status"], registry=registry
+        self._attempts = Counts(
+            "llm_d_epp_scheduler_attempts", "Decisions made, by their outcome.", ["status"], registry
         )
-        self._duration = Histogram(
+        self._duration = Distributions(
             "llm_d_epp_request_duration_seconds",
             "From a request's arrival to the last byte of its answer.",
-            ["model_name"],
-            buckets=_DURATIONS,
-            registry=registry,
+            _MODEL,
+            _DURATIONS,
+            registry,
         )
-        self._first_byte = Histogram(
+        self._first_byte = Distributions(
             "llm_d_epp_request_ttft_seconds",
             "From a request's arrival to the first byte of its answer.",
-            ["model_name"],
-            buckets=_FIRST_BYTES,
-            registry=registry,
+            _MODEL,
+            _FIRST_BYTES,
+            registry,
         )
-        self._size = Histogram(
-            "llm_d_epp_request_size_bytes", "Bodies of requests.", ["model_name"], buckets=_SIZES, registry=registry
+        self._size = Distributions("llm_d_epp_request_size_bytes", "Bodies of requests.", _MODEL, _SIZES, registry)
+        self._endings = Counts(
+            "pointsman_attempts_ended", "Attempts at endpoints, by how they ended.", ["ending"], registry
         )
-        self._endings = Counter(
-            "pointsman_attempts_ended", "Attempts at endpoints, by how they ended.", ["ending"], registry=registry
-        )
-        self._decided = self._attempts.labels("success")
-        self._ended = {ending: self._endings.labels(ending.value) for ending in Ending}
-        self._faults = Counter(
+        self._faults = Counts(
             "pointsman_plugin_faults",
             "Failures of plugins that the request survived.",
             ["plugin", "extension_point"],
-            registry=registry,
+            registry,
         )
+        self._decided = self._attempts.of("success")
+        self._ended = {ending: self._endings.of(ending.value) for ending in Ending}
 
     def on_scheduled(self, request: InferenceRequest, decision: Decision) -> None:  # noqa: ARG002
         """Counts a decision."""
-        self._decided.inc()
+        self._decided.value += 1
 
     def on_finished(self, request: InferenceRequest, decision: Decision, outcome: Outcome) -> None:  # noqa: ARG002
         """Counts an attempt's end, and with the final one the request."""
-        self._ended[outcome.ending].inc()
+        self._ended[outcome.ending].value += 1
         if not outcome.final:
             return
         series = self._series.get(request.model) or self._series_of(request.model)
-        series.requests.inc()
+        series.requests.value += 1
         series.duration.observe(outcome.duration)
         series.size.observe(request.size)
         if outcome.first_byte is not None:
@@ -104,23 +102,23 @@ class RequestMetrics:
 
     def on_refused(self, request: InferenceRequest, error: RoutingError) -> None:
         """Counts a refused request by the kind of error."""
-        self._attempts.labels("failure").inc()
+        self._attempts.of("failure").value += 1
         nobodys = isinstance(error, ModelNotFoundError)  # such a name may be anything, and takes no label
         model = "other" if nobodys else self._label(request.model)
-        self._errors.labels(model, type(error).__name__.removesuffix("Error")).inc()
+        self._errors.of(model, type(error).__name__.removesuffix("Error")).value += 1
 
     def count_fault(self, fault: PluginFault) -> None:
         """Counts a plugin's failure."""
-        self._faults.labels(fault.plugin, fault.extension_point).inc()
+        self._faults.of(fault.plugin, fault.extension_point).value += 1
 
     def _series_of(self, model: str) -> _Series:
         """The model's series, kept at hand as long as their number is bounded."""
         label = self._label(model)
         found = _Series(
-            self._requests.labels(label),
-            self._duration.labels(label),
-            self._first_byte.labels(label),
-            self._size.labels(label),
+            self._requests.of(label),
+            self._duration.of(label),
+            self._first_byte.of(label),
+            self._size.of(label),
         )
         if label == model:
             self._series[model] = found

@@ -17,12 +17,27 @@ from app.extension.scheduling import Filter, Picker, Scorer
 
 P = TypeVar("P")
 
+Matrix = NDArray[np.float64]
+
+_UNKNOWN = object()
+
+FEW = 32
+"""Numbers that are looked at faster one by one than by numpy."""
+
 
 class Named(NamedTuple, Generic[P]):
     """A plugin under its instance name."""
 
     name: str
     plugin: P
+
+
+class _Last(NamedTuple):
+    """What a profile's scorers said last."""
+
+    answers: list[object]
+    """Per scorer the array, if it is read-only and holds scores."""
+    scores: Matrix
 
 
 class Profile:
@@ -43,6 +58,7 @@ class Profile:
         self._scorer_names = tuple(scorer.name for scorer in scorers)
         self._weights: Column = np.array(weights, np.float64)
         self._picker = picker
+        self._last = _Last([_UNKNOWN] * len(scorers), np.zeros((len(scorers), 0)))
 
     def run(self, request: InferenceRequest, candidates: Candidates) -> ProfileResult:
         """Filters, scores and picks among `candidates`.
@@ -66,20 +82,31 @@ class Profile:
                 candidates = candidates.where(kept)
         return candidates, tuple(steps)
 
-    def _score(
-        self, request: InferenceRequest, candidates: Candidates
-    ) -> tuple[NDArray[np.float64], tuple[PluginFault, ...]]:
-        scores = np.zeros((len(self._scorers), len(candidates)))
-        if not len(candidates):
-            return scores, ()
+    def _score(self, request: InferenceRequest, candidates: Candidates) -> tuple[Matrix, tuple[PluginFault, ...]]:
+        """A scorer that answers with the same read-only array as last time is taken to have the same scores."""
+        count = len(candidates)
+        last = self._last
+        if last.scores.shape[1] != count:
+            last = _Last([_UNKNOWN] * len(self._scorers), np.zeros((len(self._scorers), count)))
+        if not count:
+            return last.scores, ()
+        scores, answers = last.scores.copy(), last.answers.copy()
         faults: list[PluginFault] = []
         for row, (name, plugin) in enumerate(self._scorers):
             try:
-                scores[row] = _one_each(plugin.score(request, candidates), len(candidates))
+                answer = plugin.score(request, candidates)
+                if answer is not answers[row]:
+                    scores[row] = column = _one_each(answer, count)
+                    in_range = _are_scores(column)
+                    answers[row] = column if in_range and not column.flags.writeable else _UNKNOWN
+                    if not in_range:
+                        _clamp(scores[row], name, faults)
             except Exception as error:  # noqa: BLE001 - a scorer's failure never fails a request
                 scores[row] = 0.0
+                answers[row] = _UNKNOWN
                 faults.append(PluginFault(name, "Scorer", error))
-        return _clamp(scores, self._scorer_names, faults), tuple(faults)
+        self._last = _Last(answers, scores)
+        return scores, tuple(faults)
 
     def _pick(self, request: InferenceRequest, scored: Scored) -> tuple[Endpoint, ...]:
         name, picker = self._picker
@@ -110,16 +137,16 @@ def _one_each(answer: Sequence[float] | NDArray[np.float64] | NDArray[np.bool_],
     return array
 
 
-def _clamp(scores: NDArray[np.float64], names: tuple[str, ...], faults: list[PluginFault]) -> NDArray[np.float64]:
-    """Scores within [0, 1]: most are already, and NaN is in no range."""
-    lowest = np.minimum.reduce(scores, axis=None, initial=0.0)
-    highest = np.maximum.reduce(scores, axis=None, initial=0.0)
-    if lowest >= 0 and highest <= 1:
-        return scores
+def _are_scores(column: NDArray[np.float64]) -> bool:
+    """Whether all are within [0, 1]; NaN is not."""
+    if len(column) > FEW:
+        return bool(column.min() >= 0.0 and column.max() <= 1.0)
+    return all(0.0 <= score <= 1.0 for score in column.tolist())
+
+
+def _clamp(scores: NDArray[np.float64], name: str, faults: list[PluginFault]) -> None:
+    """Puts scores within [0, 1], in place; NaN counts as 0."""
     if np.isnan(scores).any():
-        rows = np.flatnonzero(np.isnan(scores).any(axis=1)).tolist()
-        faults += [PluginFault(names[row], "Scorer", "it scored NaN") for row in rows]
+        faults.append(PluginFault(name, "Scorer", "it scored NaN"))
         np.nan_to_num(scores, copy=False, nan=0.0, posinf=np.inf, neginf=-np.inf)
-    np.maximum(scores, 0.0, out=scores)
-    np.minimum(scores, 1.0, out=scores)
-    return scores
+    np.clip(scores, 0.0, 1.0, out=scores)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 from pydantic import Field
 
 from pointsman import Endpoint, InferenceRequest, PluginParams, Random, Scored, plugin
@@ -32,10 +31,13 @@ class MaxScorePicker:
         return [scored.candidates[row] for row in order[: self._count]]
 
     def _best(self, scored: Scored) -> int:
-        totals = scored.totals
-        best = int(totals.argmax())
-        tied = np.flatnonzero(totals == totals[best])
-        return best if len(tied) == 1 else int(tied[self._random.randrange(len(tied))])
+        totals: list[float] = scored.totals.tolist()
+        highest = max(totals)
+        ties = totals.count(highest)
+        if ties == 1:
+            return totals.index(highest)
+        tied = [row for row, total in enumerate(totals) if total == highest]
+        return tied[self._random.randrange(ties)]
 
     def _shuffled(self, count: int) -> list[int]:
         return self._random.sample(range(count), count)

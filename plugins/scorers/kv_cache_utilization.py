@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from plugins.shared.scaling import Kept
 from pointsman import KV_CACHE_USAGE, Candidates, InferenceRequest, Scores, plugin
 
 
@@ -11,6 +12,9 @@ class KvCacheUtilizationScorer:
 
     needs = (KV_CACHE_USAGE,)
 
+    def __init__(self) -> None:
+        self._free = Kept(lambda usage: 1.0 - usage)
+
     def score(self, request: InferenceRequest, candidates: Candidates) -> Scores:  # noqa: ARG002
         """`1 - usage`, not normalised over the candidates."""
-        return 1.0 - candidates.kv_cache_usage
+        return self._free(candidates.kv_cache_usage)

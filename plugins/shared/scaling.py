@@ -2,27 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from pointsman import Column
 
 
-class LeastIsBest:
-    """`(max - load) / (max - min)`: 1 for the least loaded, 0 for the most; 1 for all when all are equal.
+class Kept:
+    """A function of one column that keeps its last result, read-only.
 
-    Columns are immutable, and many requests meet the same one: the scores of the last are kept.
+    Columns are immutable, and many requests meet the same one.
     """
 
-    __slots__ = ("_column", "_scores")
+    __slots__ = ("_column", "_function", "_result")
+
+    def __init__(self, function: Callable[[Column], Column]) -> None:
+        self._function = function
+        self._column: Column | None = None
+        self._result: Column = np.zeros(0)
+
+    def __call__(self, column: Column) -> Column:
+        """The function's result for `column`."""
+        if column is not self._column:
+            self._result = self._function(column)
+            self._result.flags.writeable = False
+            self._column = column
+        return self._result
+
+
+class LeastIsBest(Kept):
+    """`(max - load) / (max - min)`: 1 for the least loaded, 0 for the most; 1 for all when all are equal."""
+
+    __slots__ = ()
 
     def __init__(self) -> None:
-        self._column: Column | None = None
-        self._scores: Column = np.zeros(0)
+        super().__init__(_least_is_best)
 
-    def __call__(self, load: Column) -> Column:
-        """One score per number of `load`."""
-        if load is not self._column:
-            low, high = load.min(), load.max()
-            self._scores = (high - load) / (high - low) if high > low else np.ones(len(load))
-            self._column = load
-        return self._scores
+
+def _least_is_best(load: Column) -> Column:
+    low, high = load.min(), load.max()
+    return (high - load) / (high - low) if high > low else np.ones(len(load))

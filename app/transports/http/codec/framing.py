@@ -7,8 +7,9 @@ import re
 from app.domain.errors import BadRequestError, UnsupportedError
 from app.transports.http.codec.events import Fields
 
-_DIGITS = re.compile(rb"[0-9]{1,18}")
+_MOST_DIGITS = 18
 _NAME = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_NOTHING: frozenset[bytes] = frozenset()
 _VALUE = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
 
 
@@ -19,12 +20,11 @@ def length_of(lengths: list[bytes], codings: list[bytes]) -> tuple[int | None, b
     """
     if not lengths and not codings:
         return None, False
-    if lengths and codings:
-        raise BadRequestError("it has both a content-length and a transfer-encoding")
-    if len(lengths) > 1 or len(codings) > 1:
-        raise BadRequestError("its content-length or transfer-encoding stands twice")
+    if len(lengths) + len(codings) > 1:
+        what = "has both a content-length and a transfer-encoding" if lengths and codings else "says its length twice"
+        raise BadRequestError(f"it {what}")
     if lengths:
-        if not _DIGITS.fullmatch(lengths[0]):
+        if not lengths[0].isdigit() or len(lengths[0]) > _MOST_DIGITS:
             raise BadRequestError("its content-length is no number")
         return int(lengths[0]), False
     if codings[0].lower() != b"chunked":
@@ -39,5 +39,7 @@ def is_field(name: bytes, value: bytes) -> bool:
 
 def tokens_of(headers: Fields, name: bytes) -> frozenset[bytes]:
     """The members of a header that is a list of words, in lower case."""
-    joined = b",".join([value for key, value in headers if key == name])
-    return frozenset(word for part in joined.lower().split(b",") if (word := part.strip()))
+    values = [value for key, value in headers if key == name]
+    if not values:
+        return _NOTHING
+    return frozenset([word for part in b",".join(values).lower().split(b",") if (word := part.strip())])

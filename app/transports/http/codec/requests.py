@@ -14,6 +14,8 @@ from app.transports.http.codec.framing import length_of, tokens_of
 _HOST = re.compile(rb"[A-Za-z0-9.\-_~!$&'()*+,;=:%\[\]]*")
 _ABSOLUTE = re.compile(r"https?://[^/?#]+", re.IGNORECASE)
 _LONE_FEED = "the request is not valid HTTP/1.1: a carriage return or a line feed stands alone"
+_SPACE = 0x20
+_NONE: list[bytes] = []
 _SPECIAL = frozenset((b"content-length", b"transfer-encoding", b"host", b"expect", b"upgrade"))
 
 
@@ -62,12 +64,13 @@ class RequestDecoder:
 
     def _read(self, data: bytes) -> None:
         self._silent += len(data)
-        if not self._begun:
+        if not self._begun and (self._held or data[0] <= _SPACE):
             data = self._past_empty_lines(data)
         self._begins = 0
-        rest = data
-        while rest:
-            rest = self._feed(rest)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._pass_over(upgrade, data)
         if self._silent > self._limit:
             raise HeadersTooLargeError(self._limit)
         if not self._begun and data.endswith(b"\r"):
@@ -75,16 +78,17 @@ class RequestDecoder:
         if self._begins > 1 and _lone_feeds(data) > sum(_lone_feeds(e) for e in self._events if isinstance(e, bytes)):
             raise BadRequestError(_LONE_FEED)
 
-    def _feed(self, data: bytes) -> bytes:
-        """What is left to be read by another parser."""
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade as upgrade:
-            if self._over:
-                return b""
-            self._parser = httptools.HttpRequestParser(self)  # an offer of HTTP/2, which is not taken
-            return data[upgrade.args[0] :]
-        return b""
+    def _pass_over(self, upgrade: httptools.HttpParserUpgrade, data: bytes) -> None:
+        """Goes on in HTTP/1.1 after an offer of HTTP/2, which is not taken."""
+        while not self._over:
+            data = data[upgrade.args[0] :]
+            self._parser = httptools.HttpRequestParser(self)
+            try:
+                self._parser.feed_data(data)
+            except httptools.HttpParserUpgrade as another:
+                upgrade = another
+            else:
+                return
 
     def _past_empty_lines(self, data: bytes) -> bytes:
         """`data` from where a request begins. Empty lines before it are passed over (RFC 9112, section 2.2)."""
@@ -105,7 +109,7 @@ class RequestDecoder:
     def _begin(self) -> None:
         self._url = b""
         self._fields: list[Field] = []
-        self._size = self._silent = 0
+        self._silent = 0
         self._begun = self._in_body = False
 
     # -- called by the parser
@@ -118,19 +122,19 @@ class RequestDecoder:
     def on_url(self, url: bytes) -> None:
         """A piece of the target."""
         self._url += url
-        self._count(len(url))
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header, or a trailer."""
-        self._count(len(name) + len(value) + 4)
         self._fields.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         """The head is whole."""
+        if self._silent > self._limit:  # most of it may be of the body
+            self._measure(len(self._url))
         head = self._head()
         self._keep_alive = head.keep_alive
         self._fields = []
-        self._size = self._silent = 0
+        self._silent = 0
         self._in_body = True
         self._events.append(head)
 
@@ -145,69 +149,61 @@ class RequestDecoder:
 
     def on_message_complete(self) -> None:
         """The request is whole."""
+        if self._fields and self._silent > self._limit:
+            self._measure(0)
         self._events.append(End(self._fields))
         self._over = not self._keep_alive
         self._begin()
 
     # -- what the headers say
 
-    def _count(self, size: int) -> None:
-        self._size += size
-        if self._size > self._limit:
+    def _measure(self, size: int) -> None:
+        if size + sum(len(name) + len(value) + 4 for name, value in self._fields) > self._limit:
             raise HeadersTooLargeError(self._limit)
 
     def _head(self) -> RequestHead:
-        parser = self._parser
+        parser, headers = self._parser, self._fields
         version = parser.get_http_version()
         if version not in ("1.1", "1.0"):
             raise UnsupportedError(f"HTTP/{version} is not served here, HTTP/1.1 is")
+        http_1_1 = version == "1.1"
         method = parser.get_method().decode()
-        headers = self._fields
         found: dict[bytes, list[bytes]] = {}
         for name, value in headers:
             if name in _SPECIAL:
                 found.setdefault(name, []).append(value)
-        http_1_1 = version == "1.1"
-        self._check_host(found.get(b"host", []), http_1_1=http_1_1)
-        length, chunked = None, False
-        if b"content-length" in found or b"transfer-encoding" in found:
-            length, chunked = length_of(found.get(b"content-length", []), found.get(b"transfer-encoding", []))
-            if chunked and not http_1_1:
-                raise BadRequestError("HTTP/1.0 has no transfer-encoding")
+        _check_host(found.get(b"host", _NONE), http_1_1=http_1_1)
+        length, chunked = length_of(found.get(b"content-length", _NONE), found.get(b"transfer-encoding", _NONE))
+        if chunked and not http_1_1:
+            raise BadRequestError("HTTP/1.0 has no transfer-encoding")
         if b"upgrade" in found and parser.should_upgrade():
-            self._check_upgrade(found[b"upgrade"])
+            _check_upgrade(found[b"upgrade"])
         if method == "CONNECT":
             raise UnsupportedError("CONNECT is not served here: this is no forward proxy")
-        return RequestHead(
-            method,
-            _target(method, self._url.decode("ascii")),
-            headers,
-            length,
-            chunked,
-            parser.should_keep_alive(),
-            http_1_1,
-            b"expect" in found and self._expects_continue(found[b"expect"], http_1_1=http_1_1),
-        )
+        expects = b"expect" in found and _expects_continue(found[b"expect"], http_1_1=http_1_1)
+        target = _target(method, self._url.decode("ascii"))
+        keep_alive = parser.should_keep_alive()
+        return RequestHead(method, target, headers, length, chunked, keep_alive, http_1_1, expects)
 
-    @staticmethod
-    def _check_host(hosts: list[bytes], *, http_1_1: bool) -> None:
-        if len(hosts) > 1 or (http_1_1 and not hosts):
-            raise BadRequestError("a request must have one host header")
-        if hosts and not _HOST.fullmatch(hosts[0]):
-            raise BadRequestError("the host header has characters that no host has")
 
-    @staticmethod
-    def _check_upgrade(offers: list[bytes]) -> None:
-        """An offer to go on in HTTP/2 may be passed over; other protocols are what the client is here for."""
-        wanted = tokens_of([(b"upgrade", value) for value in offers], b"upgrade") - {b"h2c"}
-        if wanted:
-            raise UnsupportedError("an upgrade of the connection to another protocol is not served here")
+def _check_host(hosts: list[bytes], *, http_1_1: bool) -> None:
+    if len(hosts) > 1 or (http_1_1 and not hosts):
+        raise BadRequestError("a request must have one host header")
+    if hosts and not _HOST.fullmatch(hosts[0]):
+        raise BadRequestError("the host header has characters that no host has")
 
-    @staticmethod
-    def _expects_continue(expectations: list[bytes], *, http_1_1: bool) -> bool:
-        if any(value.lower() != b"100-continue" for value in expectations):
-            raise BadRequestError("the only expectation that can be met is 100-continue")
-        return http_1_1
+
+def _check_upgrade(offers: list[bytes]) -> None:
+    """An offer to go on in HTTP/2 may be passed over; other protocols are what the client is here for."""
+    wanted = tokens_of([(b"upgrade", value) for value in offers], b"upgrade") - {b"h2c"}
+    if wanted:
+        raise UnsupportedError("an upgrade of the connection to another protocol is not served here")
+
+
+def _expects_continue(expectations: list[bytes], *, http_1_1: bool) -> bool:
+    if any(value.lower() != b"100-continue" for value in expectations):
+        raise BadRequestError("the only expectation that can be met is 100-continue")
+    return http_1_1
 
 
 def _target(method: str, target: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httptools
 
 from app.domain.errors import RoutingError
-from app.transports.http.codec.events import End, Event, Field, ResponseHead
+from app.transports.http.codec.events import End, Event, Field, Fields, ResponseHead
 from app.transports.http.codec.framing import length_of
 
 _NO_BODY = frozenset((204, 304))
@@ -67,7 +67,7 @@ class ResponseDecoder:
     def _begin(self) -> None:
         self._reason = b""
         self._fields: list[Field] = []
-        self._size = self._silent = 0
+        self._silent = 0
         self._interim = self._until_close = self._dropped = False
 
     # -- called by the parser
@@ -81,11 +81,9 @@ class ResponseDecoder:
     def on_status(self, reason: bytes) -> None:
         """A piece of the reason phrase."""
         self._reason += reason
-        self._count(len(reason))
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header, or a trailer."""
-        self._count(len(name) + len(value) + 4)
         self._fields.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
@@ -94,11 +92,13 @@ class ResponseDecoder:
         if status == 101:  # noqa: PLR2004
             raise AnswerError("it changed the protocol without being asked to")
         fields, self._fields = self._fields, []
-        self._size = self._silent = 0
+        if self._silent > self._limit:  # most of it may be of the body
+            self._measure(fields)
+        self._silent = 0
         self._interim = 100 <= status < 200  # noqa: PLR2004
         if self._interim:
             return
-        length, chunked = self._length_of(fields)
+        length, chunked = _length_of(fields)
         bodiless = self._head_only or status in _NO_BODY
         self._until_close = length is None and not chunked and not bodiless
         self._events.append(ResponseHead(status, self._reason, fields, length, bodiless))
@@ -119,6 +119,8 @@ class ResponseDecoder:
         """The answer is whole."""
         if self._interim or self._dropped:
             return
+        if self._fields and self._silent > self._limit:
+            self._measure(self._fields)
         self._awaited = False
         self._events.append(End(self._fields, self._parser.should_keep_alive()))
 
@@ -128,19 +130,22 @@ class ResponseDecoder:
         self._awaited = False
         self._events.append(End((), reusable=False))
 
-    def _count(self, size: int) -> None:
-        self._size += size
-        if self._size > self._limit:
+    def _measure(self, fields: Fields) -> None:
+        if len(self._reason) + sum(len(name) + len(value) + 4 for name, value in fields) > self._limit:
             raise AnswerError(f"the head of its answer is larger than {self._limit} bytes")
 
-    @staticmethod
-    def _length_of(fields: list[Field]) -> tuple[int | None, bool]:
-        lengths = [value for name, value in fields if name == b"content-length"]
-        codings = [value for name, value in fields if name == b"transfer-encoding"]
-        try:
-            return length_of(lengths, codings)
-        except RoutingError as error:
-            raise AnswerError(str(error)) from None
+
+def _length_of(fields: Fields) -> tuple[int | None, bool]:
+    lengths, codings = [], []
+    for name, value in fields:
+        if name == b"content-length":
+            lengths.append(value)
+        elif name == b"transfer-encoding":
+            codings.append(value)
+    try:
+        return length_of(lengths, codings)
+    except RoutingError as error:
+        raise AnswerError(str(error)) from None
 
 
 def _reason(error: Exception) -> str:

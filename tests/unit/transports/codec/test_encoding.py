@@ -45,7 +45,9 @@ def length(body: bytes) -> Field:
 
 @given(METHODS, TARGETS, FIELDS)
 @few
-def test_a_request_without_a_body_is_read_as_it_was_written(method: str, target: str, fields: tuple[Field, ...]) -> None:
+def test_a_request_without_a_body_is_read_as_it_was_written(
+    method: str, target: str, fields: tuple[Field, ...]
+) -> None:
     assert requests_of(encode_request(method, target, [HOST, *fields])) == [head(method, target, *fields), End()]
 
 
@@ -78,7 +80,7 @@ def test_a_head_of_a_request() -> None:
 
 @given(st.integers(200, 599).filter(lambda status: status not in {204, 304}), REASONS, FIELDS, BODIES, st.booleans())
 @few
-def test_an_answer_is_read_as_it_was_written(status: int, reason: str, fields: tuple[Field, ...], body: bytes, http_1_1: bool) -> None:  # noqa: FBT001  # fmt: skip
+def test_an_answer_is_read_as_it_was_written(status: int, reason: str, fields: tuple[Field, ...], body: bytes, http_1_1: bool) -> None:  # fmt: skip
     written = encode_response(status, reason.encode("latin-1"), [*fields, length(body)], http_1_1=http_1_1)
     first, *pieces, end = answers_of(written + body)
     assert (first.status, first.headers, b"".join(pieces)) == (status, (*fields, length(body)), body)
@@ -108,7 +110,7 @@ def test_an_answer_in_chunks_is_read_as_it_was_written(chunks: list[list[bytes]]
         (529, b"Overloaded", True, b"HTTP/1.1 529 Overloaded"),
     ],
 )
-def test_a_status_line(status: int, reason: bytes, http_1_1: bool, line: bytes) -> None:  # noqa: FBT001 - a column
+def test_a_status_line(status: int, reason: bytes, http_1_1: bool, line: bytes) -> None:
     assert encode_response(status, reason, [(b"x", b"y")], http_1_1=http_1_1) == line + b"\r\nx: y\r\n\r\n"
 
 

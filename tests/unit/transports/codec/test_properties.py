@@ -120,7 +120,7 @@ def test_good_requests_are_not_refused_however_they_come(data: bytes, seed: int)
 
 @given(st.binary(max_size=60) | SEEDS.map(lambda seed: mutated(Random(seed), ANSWERS)), SEEDS, st.booleans())
 @few
-def test_any_bytes_are_an_answer_or_a_fault_however_they_come(data: bytes, seed: int, head_only: bool) -> None:  # noqa: FBT001
+def test_any_bytes_are_an_answer_or_a_fault_however_they_come(data: bytes, seed: int, head_only: bool) -> None:
     whole = answers_of(data, head_only=head_only, ends=True)
     told = answers_of(*cut(data, Random(seed)), head_only=head_only, ends=True)
     if isinstance(whole[-1], End) and not whole[-1].reusable:

@@ -19,7 +19,9 @@ LAST = End((), reusable=False)
 
 
 def head(*fields: tuple[bytes, bytes], **more: Any) -> ResponseHead:
-    return ResponseHead(**{"status": 200, "reason": b"OK", "headers": fields, "content_length": None, "bodiless": False, **more})
+    return ResponseHead(
+        **{"status": 200, "reason": b"OK", "headers": fields, "content_length": None, "bodiless": False, **more}
+    )
 
 
 WHOLE_TOLD = [head(CL, content_length=2), b"hi", End()]
@@ -145,7 +147,9 @@ def test_the_answer_to_head_ends_with_its_head(before: bytes, data: bytes) -> No
     assert [(type(event), getattr(event, "bodiless", None)) for event in told] == [(ResponseHead, True), (End, None)]
 
 
-@pytest.mark.parametrize("fields", [b"content-length: 2\r\n", b"content-length: 0\r\n", b"transfer-encoding: chunked\r\n", b""])
+@pytest.mark.parametrize(
+    "fields", [b"content-length: 2\r\n", b"content-length: 0\r\n", b"transfer-encoding: chunked\r\n", b""]
+)
 @pytest.mark.parametrize("more", [b"hi", b"2\r\nhi\r\n0\r\n\r\n", WHOLE])
 def test_a_body_after_the_answer_to_head_is_never_told_and_ends_the_connection(fields: bytes, more: bytes) -> None:
     for pieces in splits(OK + fields + b"\r\n" + more):
@@ -177,8 +181,13 @@ def test_an_answer_that_is_cut_off_is_a_fault(data: bytes) -> None:
     assert AnswerError not in every(data)
 
 
-@pytest.mark.parametrize("first", [WHOLE, CHUNKED + b"0\r\n\r\n", b"HTTP/1.1 204 N\r\n\r\n", OK + b"connection: close\r\ncontent-length: 0\r\n\r\n"])
-@pytest.mark.parametrize("more", [WHOLE, b"x", b"H", b"HTTP/1.1 100 C\r\n\r\n", b"\r\n", b"\n", b"\r", b"\r\n" + WHOLE, b"\x00"])
+@pytest.mark.parametrize(
+    "first",
+    [WHOLE, CHUNKED + b"0\r\n\r\n", b"HTTP/1.1 204 N\r\n\r\n", OK + b"connection: close\r\ncontent-length: 0\r\n\r\n"],
+)
+@pytest.mark.parametrize(
+    "more", [WHOLE, b"x", b"H", b"HTTP/1.1 100 C\r\n\r\n", b"\r\n", b"\n", b"\r", b"\r\n" + WHOLE, b"\x00"]
+)
 def test_data_that_nothing_asked_for_is_a_fault(first: bytes, more: bytes) -> None:
     assert all(answers_of(*pieces)[-1] in (AnswerError, LAST) for pieces in splits(first + more))
     assert answers_of(first, more)[-1] is AnswerError
@@ -269,13 +278,19 @@ FAULTS = {
 
 @pytest.mark.parametrize("data", [pytest.param(data, id=what) for what, data in FAULTS.items()])
 @pytest.mark.parametrize("head_only", [False, True], ids=["GET", "HEAD"])
-def test_what_is_no_answer_is_a_fault_however_it_comes(data: bytes, head_only: bool) -> None:  # noqa: FBT001 - a column
+def test_what_is_no_answer_is_a_fault_however_it_comes(data: bytes, head_only: bool) -> None:
     if head_only and data.startswith(CHUNKED):
         pytest.skip("an answer to HEAD ends before its chunks")
     assert fails(data, head_only=head_only)
 
 
-@pytest.mark.parametrize("data", [b"HTTP/1.0 200 OK\r\n%btransfer-encoding: chunked\r\n\r\n0\r\n\r\n" % field for field in (b"", b"connection: keep-alive\r\n")])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"HTTP/1.0 200 OK\r\n%btransfer-encoding: chunked\r\n\r\n0\r\n\r\n" % field
+        for field in (b"", b"connection: keep-alive\r\n")
+    ],
+)
 def test_after_chunks_in_http_1_0_the_connection_is_not_used_again(data: bytes) -> None:
     assert every(data)[-1] in (AnswerError, LAST)
 
@@ -298,7 +313,7 @@ def test_after_chunks_in_http_1_0_the_connection_is_not_used_again(data: bytes) 
         ("1.0", b"close\r\nconnection: keep-alive", False),
     ],
 )
-def test_whether_the_connection_can_be_used_again(version: str, connection: bytes, reusable: bool) -> None:  # noqa: FBT001 - a column
+def test_whether_the_connection_can_be_used_again(version: str, connection: bytes, reusable: bool) -> None:
     told = every(b"HTTP/%b 200 OK\r\nconnection: %b\r\ncontent-length: 0\r\n\r\n" % (version.encode(), connection))
     assert told[-1] == End((), reusable=reusable)
 
@@ -308,7 +323,12 @@ def test_whether_the_connection_can_be_used_again(version: str, connection: byte
 
 def test_a_connection_brings_one_answer_per_request() -> None:
     decoder = ResponseDecoder(header_bytes=100)
-    for expected in (WHOLE, CHUNKED + b"2\r\nhi\r\n0\r\nx: y\r\n\r\n", b"HTTP/1.1 304 N\r\ncontent-length: 2\r\n\r\n", WHOLE):
+    for expected in (
+        WHOLE,
+        CHUNKED + b"2\r\nhi\r\n0\r\nx: y\r\n\r\n",
+        b"HTTP/1.1 304 N\r\ncontent-length: 2\r\n\r\n",
+        WHOLE,
+    ):
         decoder.expect()
         events = decoder.feed(expected)
         assert (type(events[0]), type(events[-1]), events[-1].reusable) == (ResponseHead, End, True)
