@@ -16,7 +16,7 @@ _STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".en
 
 def field_of(name: str, value: str) -> Field:
     """A header from text. Raises `ValueError` for one that would not be read as this one header."""
-    field = (name.lower().encode("latin-1"), value.encode("latin-1").strip(b" \t"))
+    field = (name.encode("latin-1").lower(), value.encode("latin-1").strip(b" \t"))
     if not is_field(*field):
         raise ValueError(f"{name!r} can't be a header with that value")
     return field

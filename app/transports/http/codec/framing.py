@@ -32,6 +32,11 @@ def length_of(lengths: list[bytes], codings: list[bytes]) -> tuple[int | None, b
     return None, True
 
 
+def keeps_alive(connection: frozenset[bytes], *, http_1_1: bool) -> bool:
+    """Whether another message may follow, by the words of the `connection` header (RFC 9112, section 9.3)."""
+    return b"close" not in connection and (http_1_1 or b"keep-alive" in connection)
+
+
 def is_field(name: bytes, value: bytes) -> bool:
     """Whether both are made of the characters that a header may have (RFC 9110, section 5)."""
     return _NAME.fullmatch(name) is not None and _VALUE.fullmatch(value) is not None
@@ -42,4 +47,4 @@ def tokens_of(headers: Fields, name: bytes) -> frozenset[bytes]:
     values = [value for key, value in headers if key == name]
     if not values:
         return _NOTHING
-    return frozenset([word for part in b",".join(values).lower().split(b",") if (word := part.strip())])
+    return frozenset([word for part in b",".join(values).lower().split(b",") if (word := part.strip(b" \t"))])

@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-import httptools
-
 from app.domain.errors import RoutingError
-from app.transports.http.codec.events import End, Event, Field, Fields, ResponseHead
-from app.transports.http.codec.framing import length_of
+from app.transports.http.codec.bodies import Body, Chunked, Sized, TooLongError, UntilClose
+from app.transports.http.codec.events import End, Event, ResponseHead
+from app.transports.http.codec.framing import keeps_alive, length_of, tokens_of
+from app.transports.http.codec.heads import HEAD_END, GrammarError, StatusLine, check_unfinished, read_response_head
 
 _NO_BODY = frozenset((204, 304))
+_SWITCHING = 101
+_FINAL = 200
 
 
 class AnswerError(Exception):
-    """What came is no answer in HTTP/1.1, or is more than was asked for."""
+    """What came is no answer in HTTP/1.1, or was not asked for."""
 
 
 class ResponseDecoder:
     """What an endpoint sends, as events: per request one `ResponseHead`, pieces of the body as `bytes`, one `End`.
 
-    Interim answers (1xx) are passed over.
+    Interim answers (1xx) are passed over. More than was asked for makes the connection of no further use.
     """
 
     def __init__(self, *, header_bytes: int) -> None:
         """`header_bytes` bounds a head, first line included, and trailers."""
         self._limit = header_bytes
-        self._events: list[Event] = []
-        self._awaited = False
-        self._head_only = False
-        self._begin()
-        self._parser = httptools.HttpResponseParser(self)
+        self._held = b""
+        self._body: Body | None = None
+        self._awaited = self._head_only = self._reusable = False
 
     def expect(self, *, head_only: bool = False) -> None:
         """The next answer is to a request of now; with `head_only` to one of method HEAD."""
@@ -39,115 +39,101 @@ class ResponseDecoder:
         before the fault is lost."""
         if not self._awaited:
             raise AnswerError("it sent data that nothing had asked for")
-        self._events = []
-        self._silent += len(data)
+        events: list[Event] = []
         try:
-            self._parser.feed_data(data)
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            if not self._dropped:
-                raise AnswerError(f"its answer is not valid HTTP/1.1: {_reason(error)}") from error
-        if self._silent > self._limit:
-            raise AnswerError(f"the head of its answer is larger than {self._limit} bytes")
-        return self._events
+            while data and self._awaited:
+                data = self._read_head(data, events) if self._body is None else self._read_body(data, events)
+        except GrammarError as error:
+            raise AnswerError(f"its answer is not valid HTTP/1.1: {error}") from error
+        except TooLongError:
+            raise AnswerError(f"the head of its answer is larger than {self._limit} bytes") from None
+        if data:
+            events[-1] = End(self._trailers(events), reusable=False)
+        return events
 
     def end(self) -> list[Event]:
         """The events that the end of the connection completes. Raises `AnswerError` if an answer is cut off by it."""
         if not self._awaited:
             return []
-        if not self._until_close:
+        if not isinstance(self._body, UntilClose):
             raise AnswerError("it closed the connection")
         self._awaited = False
         return [End((), reusable=False)]
 
     def close(self) -> None:
-        """Ends it; it and its parser refer to each other."""
+        """Ends it: nothing more is awaited."""
         self._awaited = False
-        del self._parser
+        self._held = b""
 
-    def _begin(self) -> None:
-        self._reason = b""
-        self._fields: list[Field] = []
-        self._silent = 0
-        self._interim = self._until_close = self._dropped = False
+    @staticmethod
+    def _trailers(events: list[Event]) -> tuple[tuple[bytes, bytes], ...]:
+        last = events[-1]
+        return tuple(last.trailers) if isinstance(last, End) else ()
 
-    # -- called by the parser
-
-    def on_message_begin(self) -> None:
-        """An answer begins."""
-        if not self._awaited:
-            raise AnswerError("it sent more than one answer")
-        self._begin()
-
-    def on_status(self, reason: bytes) -> None:
-        """A piece of the reason phrase."""
-        self._reason += reason
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """A header, or a trailer."""
-        self._fields.append((name.lower(), value))
-
-    def on_headers_complete(self) -> None:
-        """The head is whole."""
-        status = self._parser.get_status_code()
-        if status == 101:  # noqa: PLR2004
+    def _read_head(self, data: bytes, events: list[Event]) -> bytes:
+        """What comes after the head, if that is whole."""
+        before = len(self._held)
+        if before:
+            data = self._held + data
+        end = data.find(HEAD_END, max(before - 3, 0))
+        if (end + 4 if end >= 0 else len(data)) > self._limit:
+            raise TooLongError
+        if end < 0:
+            self._hold(data)
+            return b""
+        self._held = b""
+        line = read_response_head(data[: end + 4])
+        if line.status >= _FINAL:
+            self._begin(line, events)
+        elif line.status == _SWITCHING:
             raise AnswerError("it changed the protocol without being asked to")
-        fields, self._fields = self._fields, []
-        if self._silent > self._limit:  # most of it may be of the body
-            self._measure(fields)
-        self._silent = 0
-        self._interim = 100 <= status < 200  # noqa: PLR2004
-        if self._interim:
-            return
-        length, chunked = _length_of(fields)
+        return data[end + 4 :]
+
+    def _hold(self, data: bytes) -> None:
+        """Keeps what is no whole head yet, if it can become one."""
+        self._held = data
+        if not b"HTTP/".startswith(data[:5]):
+            raise GrammarError("it does not begin as an answer does")
+        check_unfinished(data)
+
+    def _begin(self, line: StatusLine, events: list[Event]) -> None:
+        status, reason, version, headers = line
+        http_1_1 = version == "1.1"
+        if not http_1_1 and version != "1.0":
+            raise AnswerError(f"it answered in HTTP/{version}")
+        lengths, codings, connection = [], [], False
+        for name, value in headers:
+            if name == b"content-length":
+                lengths.append(value)
+            elif name == b"transfer-encoding":
+                codings.append(value)
+            elif name == b"connection":
+                connection = True
+        try:
+            length, chunked = length_of(lengths, codings)
+        except RoutingError as error:
+            raise AnswerError(f"its answer can't be read: {error}") from None
+        tokens = tokens_of(headers, b"connection") if connection else frozenset()
+        self._reusable = keeps_alive(tokens, http_1_1=http_1_1) and (http_1_1 or not chunked)
         bodiless = self._head_only or status in _NO_BODY
-        self._until_close = length is None and not chunked and not bodiless
-        self._events.append(ResponseHead(status, self._reason, fields, length, bodiless))
-        if self._head_only and (length or chunked):
-            self._drop()
+        events.append(ResponseHead(status, reason, headers, length, bodiless))
+        if bodiless or length == 0:
+            self._end(events)
+        elif chunked:
+            self._body = Chunked(self._limit)
+        else:
+            self._body = UntilClose() if length is None else Sized(length)
 
-    def on_chunk_header(self) -> None:
-        """A chunk's first line was read."""
-        self._silent = 0
+    def _read_body(self, data: bytes, events: list[Event]) -> bytes:
+        """What comes after the body, if that is whole."""
+        assert self._body is not None  # noqa: S101 - asked before
+        rest = self._body.read(data, events)
+        if rest is None:
+            return b""
+        self._end(events)
+        return rest
 
-    def on_body(self, piece: bytes) -> None:
-        """A piece of the body."""
-        self._silent = 0
-        if not self._dropped:
-            self._events.append(piece)
-
-    def on_message_complete(self) -> None:
-        """The answer is whole."""
-        if self._interim or self._dropped:
-            return
-        if self._fields and self._silent > self._limit:
-            self._measure(self._fields)
+    def _end(self, events: list[Event]) -> None:
+        events.append(End(self._body.trailers if self._body else (), self._reusable))
+        self._body = None
         self._awaited = False
-        self._events.append(End(self._fields, self._parser.should_keep_alive()))
-
-    def _drop(self) -> None:
-        """The parser waits for a body that does not come: the answer ends here, and with it the connection."""
-        self._dropped = True
-        self._awaited = False
-        self._events.append(End((), reusable=False))
-
-    def _measure(self, fields: Fields) -> None:
-        if len(self._reason) + sum(len(name) + len(value) + 4 for name, value in fields) > self._limit:
-            raise AnswerError(f"the head of its answer is larger than {self._limit} bytes")
-
-
-def _length_of(fields: Fields) -> tuple[int | None, bool]:
-    lengths, codings = [], []
-    for name, value in fields:
-        if name == b"content-length":
-            lengths.append(value)
-        elif name == b"transfer-encoding":
-            codings.append(value)
-    try:
-        return length_of(lengths, codings)
-    except RoutingError as error:
-        raise AnswerError(str(error)) from None
-
-
-def _reason(error: Exception) -> str:
-    cause = error.__cause__ or error.__context__
-    return str(cause if isinstance(cause, AnswerError) else error).lower()
