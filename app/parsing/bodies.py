@@ -6,11 +6,18 @@ import json
 from collections.abc import Mapping
 from typing import Any, Never
 
+import numpy as np
 import orjson
 
 from app.domain.errors import BadRequestError
 
 Body = Mapping[str, Any]
+
+LARGE = 4096
+"""Bytes of a body that numpy is worth its overhead for."""
+
+_MODEL = b'"model"'
+_QUOTE, _M = _MODEL[:2]
 
 
 def json_object(body: bytes) -> Body:
@@ -26,7 +33,7 @@ def _json(body: bytes) -> Any:
 
     The slow way also reads what engines read and orjson does not: lone surrogates in strings.
     """
-    if body.count(b'"model"') <= 1:
+    if not _may_stand_twice(body):
         try:
             return orjson.loads(body)
         except orjson.JSONDecodeError:
@@ -42,6 +49,16 @@ def _json(body: bytes) -> Any:
         raise BadRequestError("the body is not valid JSON: it has a number of too many digits") from None
     except RecursionError:
         raise BadRequestError("the body is nested too deep") from None
+
+
+def _may_stand_twice(body: bytes) -> bool:
+    """Whether `"model"` stands at two places: numpy finds the quotes of a large body much faster than `count` it."""
+    if len(body) < LARGE:
+        return body.count(_MODEL) > 1
+    data = np.frombuffer(body, np.uint8)
+    starts = np.flatnonzero(data[:-1] == _QUOTE)
+    starts = starts[data[starts + 1] == _M].tolist()
+    return sum(body.startswith(_MODEL, start) for start in starts) > 1
 
 
 def _refuse_two_models(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -65,10 +82,11 @@ def model_of(fields: Body) -> str:
 
 def count_of(fields: Any, *keys: str) -> int | None:
     """The first of `keys` that holds a whole number of at least 0."""
-    for key in keys if isinstance(fields, Mapping) else ():
-        value = fields.get(key)
-        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-            return value
+    if isinstance(fields, dict):
+        for key in keys:
+            value = fields.get(key)
+            if type(value) is int and value >= 0:  # True is an int as well
+                return value
     return None
 
 

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 
 from app.domain.errors import BadRequestError
 from app.domain.request import InferenceRequest, RawRequest
 from app.parsing.bodies import Body, count_of, json_object, kind_of, model_of, text_or_none
 from app.parsing.prompts import of_messages, of_text_or_tokens
 
+_Read = Callable[[Body], tuple[bytes, ...]]
+"""From a body's fields to its prompts."""
+
 
 def parse_openai(raw: RawRequest) -> InferenceRequest:
     """The request of one of the API's paths. Raises `BadRequestError` when the body does not fit the path."""
-    path = raw.path.rstrip("/")
-    read_prompts = next((read for suffix, read in _PROMPTS.items() if path.endswith(suffix)), None)
+    read_prompts = _reader_of(raw.path)
     if read_prompts is None:
         raise BadRequestError(f"the path {raw.path} is none of the OpenAI API")
     fields = json_object(raw.body)
-    model = text_or_none(fields.get("model")) or "" if path.endswith("conversations") else model_of(fields)
+    names_none = read_prompts is _conversation_prompts
+    model = text_or_none(fields.get("model")) or "" if names_none else model_of(fields)
     return raw.parsed(
         model=model,
         adapter=text_or_none(fields.get("lora_path")),
@@ -28,7 +32,13 @@ def parse_openai(raw: RawRequest) -> InferenceRequest:
     )
 
 
-def _prompts(read: Callable[[Body], tuple[bytes, ...]], fields: Body) -> tuple[bytes, ...]:
+@lru_cache(maxsize=256)
+def _reader_of(path: str) -> _Read | None:
+    path = path.rstrip("/")
+    return next((read for suffix, read in _PROMPTS.items() if path.endswith(suffix)), None)
+
+
+def _prompts(read: _Read, fields: Body) -> tuple[bytes, ...]:
     try:
         return read(fields)
     except RecursionError:
@@ -85,7 +95,7 @@ def _image_prompts(fields: Body) -> tuple[bytes, ...]:
     return of_text_or_tokens(prompt)
 
 
-_PROMPTS: Mapping[str, Callable[[Body], tuple[bytes, ...]]] = {
+_PROMPTS: Mapping[str, _Read] = {
     "chat/completions/render": _chat_prompts,
     "chat/completions": _chat_prompts,
     "completions/render": _completion_prompts,

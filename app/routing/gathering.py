@@ -7,7 +7,7 @@ is a timer set: that costs as much as a scorer or two.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from app.domain.decision import PluginFault
@@ -28,15 +28,29 @@ class _Waiting(NamedTuple):
     rest: _Rest
 
 
-async def gather(
+def gather(
     producers: Sequence[Named[Producer]], request: InferenceRequest, pool: Pool, *, deadline: float, report: Report
-) -> InferenceRequest:
-    """`request` with what the producers find within `deadline` seconds. Their failures cost only their facts."""
+) -> InferenceRequest | Awaitable[InferenceRequest]:
+    """`request` with what the producers find within `deadline` seconds, to be awaited if one of them waits.
+
+    Their failures cost only their facts.
+    """
     left = iter(producers)
     request, waiting = _until_one_waits(left, request, pool, report)
     if waiting is None:
         return request
-    name = waiting.name
+    return _gather_rest(left, request, waiting, pool, deadline, report)
+
+
+async def _gather_rest(
+    left: Iterator[Named[Producer]],
+    request: InferenceRequest,
+    waiting: _Waiting | None,
+    pool: Pool,
+    deadline: float,
+    report: Report,
+) -> InferenceRequest:
+    name = ""
     try:
         async with asyncio.timeout(deadline) as limit:
             while waiting is not None and not limit.expired():

@@ -71,10 +71,6 @@ class Router:
         """
         return Route(self, request)
 
-    async def gather(self, pipeline: Pipeline, request: InferenceRequest) -> InferenceRequest:
-        """`request` with what the producers find before the deadline. Their failures cost only their facts."""
-        return await gather(pipeline.producers, request, self.pool, deadline=self.producer_deadline, report=self.report)
-
     def refuse(self, request: InferenceRequest, error: RoutingError) -> None:
         """Tells the observers of a request that was answered without being routed."""
         Route(self, request).refused(error)
@@ -136,8 +132,17 @@ class Route:
     async def __aenter__(self) -> Self:
         self._pipeline.open.enter()
         try:
-            await self._router.refuse_hopeless(self.request)
-            self.request = await self._router.gather(self._pipeline, self.request)
+            router = self._router
+            if not router.pool.serves(self.request.model):
+                await router.refuse_hopeless(self.request)
+            gathered = gather(
+                self._pipeline.producers,
+                self.request,
+                router.pool,
+                deadline=router.producer_deadline,
+                report=router.report,
+            )
+            self.request = gathered if isinstance(gathered, InferenceRequest) else await gathered
             self._decide()
         except BaseException as error:
             if self._under_way:

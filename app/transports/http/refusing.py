@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import random
 import re
-import uuid
 
 from app.transports.errors import REASON_HEADER, openai_body, refusal_of
 from app.transports.http.answering import AnswerWriter
@@ -14,6 +14,7 @@ LONGEST_REQUEST_ID = 200
 """Characters of a client's `x-request-id` that are taken over; one that is longer, or more than ASCII, is replaced."""
 
 _PLAIN = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
+_ids = random.Random()  # seeded by the system; ids need not be secret
 _JSON = (b"content-type", b"application/json")
 
 
@@ -22,7 +23,7 @@ def id_of(head: RequestHead | None) -> str:
     given = value_of(head.headers, REQUEST_ID.encode()) if head else ""
     if given and len(given) <= LONGEST_REQUEST_ID and _PLAIN.fullmatch(given):
         return given
-    return uuid.uuid4().hex
+    return f"{_ids.getrandbits(128):032x}"
 
 
 def answer_json(writer: AnswerWriter, body: bytes, request_id: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from contextlib import suppress
 
 from app.transports.http.admission import Admission
@@ -66,12 +67,11 @@ class HttpServer:
 
         return opened(await loop.create_server(connection, address.bind, address.port, backlog=BACKLOG))
 
-    async def _serve(self, incoming: Incoming, writer: AnswerWriter) -> None:
+    def _serve(self, incoming: Incoming, writer: AnswerWriter) -> Awaitable[None]:
         head = incoming.head
-        if head is not None and incoming.error is None and head.method == "GET" and _is_model_list(head.target):
-            await self._models(incoming, writer)
-        else:
-            await self._handler(incoming, writer)
+        if head is not None and head.method == "GET" and incoming.error is None and _is_model_list(head.target):
+            return self._models(incoming, writer)
+        return self._handler(incoming, writer)
 
 
 def _is_model_list(target: str) -> bool:
