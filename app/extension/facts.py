@@ -17,7 +17,7 @@ class PrefixShape:
     block_tokens: int = 0
     """Tokens per block."""
     chains: Sequence[Sequence[int]] = ()
-    """Per prompt, the chained hashes of its blocks."""
+    """Per prompt, the chained hashes of its beginnings, as the producer cut them."""
 
 
 _PREFIX_PRODUCER = "approx-prefix-cache-producer"

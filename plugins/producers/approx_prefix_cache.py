@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from pydantic import Field
 
+from plugins.shared.prefix_index import blocks_in
 from plugins.shared.prefix_memory import PrefixMemory
 from pointsman import (
     BYTES_PER_TOKEN,
@@ -75,7 +76,7 @@ class ApproxPrefixCacheProducer:
         self._memory.follow(pool)
         self._tune_to(pool)
         chains = self._memory.chains(request, self._block_bytes, self._max_blocks)
-        total = sum(map(len, chains))
+        total = blocks_in(request, self._block_bytes, self._max_blocks)
         if not total:
             return {}
         shape = PrefixShape(total, self._block_tokens, chains)

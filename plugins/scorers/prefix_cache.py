@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from pydantic import AliasChoices, Field
 
+from plugins.shared.prefix_index import blocks_in
 from plugins.shared.prefix_memory import PrefixMemory
 from pointsman import (
     BYTES_PER_TOKEN,
@@ -67,7 +68,7 @@ class PrefixCache:
         self._memory.follow(pool)
         params = self._params
         chains = self._memory.chains(request, params.hash_block_size, params.max_prefix_blocks_to_match)
-        total = sum(map(len, chains))
+        total = blocks_in(request, params.hash_block_size, params.max_prefix_blocks_to_match)
         if not total:
             return {}
         shape = PrefixShape(total, self._block_tokens, chains)

@@ -1,16 +1,20 @@
 """Which endpoint has which beginning of a prompt in its cache, as far as past picks tell.
 
-Prompts are cut into blocks of bytes and hashed in a chain, so that a block's hash stands for everything before it as
-well. Per endpoint the index is an LRU of hashes, bounded; over all of them, a hash leads to the set of its holders,
+Prompts are cut into steps of whole blocks of bytes and hashed in a chain, so that a step's hash stands for everything
+before it as well. The first steps are one block each, and every `STEPS` steps they double: what is deep in a long
+prompt is known to a thirtieth of its depth, which costs a fraction of the hashing and of the memory.
+
+Per endpoint the index is an LRU of hashes, bounded in blocks; over all of them, a hash leads to the set of its holders,
 kept as the bits of one integer.
 
-A chain is always touched from its end to its beginning. So a block is never more recent than the one before it, the
-LRU drops the end of a chain first, and whoever holds a block holds all before it: a match has no gap, and where it
+A chain is always touched from its end to its beginning. So a step is never more recent than the one before it, the
+LRU drops the end of a chain first, and whoever holds a step holds all before it: a match has no gap, and where it
 ends can be searched by halving.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -21,16 +25,48 @@ from xxhash import xxh3_64_intdigest
 
 from pointsman import Column, InferenceRequest
 
+STEPS = 32
+"""Steps of one size, before they double."""
+
+
+class _Ruler:
+    """Where steps end, counted in blocks. It grows with the longest prompt seen."""
+
+    def __init__(self) -> None:
+        self.ends: list[int] = []
+        self.sizes: list[int] = []
+
+    def steps_in(self, blocks: int) -> int:
+        """How many whole steps there are in so many blocks."""
+        while not self.ends or self.ends[-1] < blocks:
+            size = 2 ** (len(self.ends) // STEPS)
+            self.sizes.append(size)
+            self.ends.append((self.ends[-1] if self.ends else 0) + size)
+        return bisect_right(self.ends, blocks)
+
+
+_RULER = _Ruler()
+
 
 def chain_of(prompt: bytes, seed: int, block_bytes: int, max_blocks: int) -> Sequence[int]:
-    """The chained hashes of `prompt`'s whole blocks: each is the XXH3 of its bytes, seeded with the one before.
+    """The chained hashes of `prompt`'s whole steps: each is the XXH3 of its bytes, seeded with the one before.
 
-    A last block that is not full is left out, since an engine can't reuse one either.
+    A last step that is not full is left out, since an engine can't reuse a part of a block either.
     """
-    end = min(len(prompt) // block_bytes, max_blocks) * block_bytes
-    return [
-        seed := xxh3_64_intdigest(prompt[start : start + block_bytes], seed) for start in range(0, end, block_bytes)
-    ]
+    steps = _RULER.steps_in(min(len(prompt) // block_bytes, max_blocks))
+    start = 0
+    chain: list[int] = []
+    for end in _RULER.ends[:steps]:
+        end *= block_bytes  # noqa: PLW2901 - from blocks to bytes
+        seed = xxh3_64_intdigest(prompt[start:end], seed)
+        chain.append(seed)
+        start = end
+    return chain
+
+
+def blocks_in(request: InferenceRequest, block_bytes: int, max_blocks: int) -> int:
+    """How many whole blocks the prompts have, `max_blocks` each at most."""
+    return sum([min(len(prompt) // block_bytes, max_blocks) for prompt in request.prompts])
 
 
 def seed_of(request: InferenceRequest) -> int:
@@ -52,7 +88,7 @@ class Matches(Mapping[str, float]):
     __slots__ = ("_groups", "_slots")
 
     def __init__(self, groups: Sequence[tuple[int, int]], slots: _Slots) -> None:
-        """`groups` are pairs of a depth and the bits of the holders that go just as deep."""
+        """`groups` are pairs of a depth in blocks and the bits of the holders that go just as deep."""
         self._groups = groups
         self._slots = slots
 
@@ -111,12 +147,33 @@ class _Slots:
         return self._slots_of_last
 
 
+class _Held:
+    """What one endpoint holds: steps with their sizes, the least recent first."""
+
+    __slots__ = ("blocks", "steps")
+
+    def __init__(self) -> None:
+        self.steps: OrderedDict[int, int] = OrderedDict()
+        self.blocks = 0
+
+    def take(self, fresh: Sequence[int], sizes: Sequence[int]) -> None:
+        """Holds `fresh` as well, its beginning as the most recent."""
+        self.steps.update(zip(reversed(fresh), reversed(sizes), strict=True))
+        self.blocks += sum(sizes)
+
+    def drop_oldest(self) -> int:
+        """The step that was used least recently, which it no longer holds."""
+        step, size = self.steps.popitem(last=False)
+        self.blocks -= size
+        return step
+
+
 class PrefixIndex:
-    """The blocks that endpoints hold, by endpoint name."""
+    """The steps that endpoints hold, by endpoint name."""
 
     def __init__(self) -> None:
         self._holders: dict[int, int] = {}
-        self._held: dict[str, OrderedDict[int, None]] = {}
+        self._held: dict[str, _Held] = {}
         self._slots = _Slots({})
 
     def match(self, chain: Sequence[int]) -> Matches:
@@ -126,7 +183,7 @@ class PrefixIndex:
         while holders:
             depth = self._last_held_by(chain, holders, depth) + 1
             further = self._holders_at(chain, depth)
-            groups.append((depth, holders & ~further))
+            groups.append((_RULER.ends[depth - 1], holders & ~further))
             holders = further
         return Matches(groups, self._slots)
 
@@ -134,36 +191,38 @@ class PrefixIndex:
         """The endpoint is about to hold `chain`, of which `capacity` blocks fit with all it has."""
         held = self._held.get(name)
         if held is None:
-            held = self._held[name] = OrderedDict()
+            held = self._held[name] = _Held()
             self._slots = self._slots.with_(name)
         bit = 1 << self._slots.by_name[name]
-        chain = chain[:capacity]
+        if chain and _RULER.ends[len(chain) - 1] > capacity:
+            chain = chain[: _RULER.steps_in(capacity)]
         known = self._last_held_by(chain, bit, -1) + 1
         fresh = chain[known:]
-        held.update(dict.fromkeys(reversed(fresh)))
+        held.take(fresh, _RULER.sizes[known : len(chain)])
         holders = self._holders
-        for block in fresh:
-            holders[block] = holders.get(block, 0) | bit
-        move = held.move_to_end
-        for block in reversed(chain[:known]):
-            move(block)
-        while len(held) > capacity:
-            self._forget(held.popitem(last=False)[0], bit)
+        for step in fresh:
+            holders[step] = holders.get(step, 0) | bit
+        move = held.steps.move_to_end
+        for step in reversed(chain[:known]):
+            move(step)
+        while held.blocks > capacity:
+            self._forget(held.drop_oldest(), bit)
 
     def keep_only(self, names: Collection[str]) -> None:
         """Drops the endpoints that are not among `names`."""
         for name in [name for name in self._held if name not in names]:
             bit = 1 << self._slots.by_name[name]
             self._slots = self._slots.without(name)
-            for block in self._held.pop(name):
-                self._forget(block, bit)
+            for step in self._held.pop(name).steps:
+                self._forget(step, bit)
 
     def blocks(self, name: str) -> int:
         """How many blocks an endpoint holds."""
-        return len(self._held.get(name, ()))
+        held = self._held.get(name)
+        return held.blocks if held is not None else 0
 
     def __len__(self) -> int:
-        """Distinct blocks held by anybody."""
+        """Distinct steps held by anybody."""
         return len(self._holders)
 
     def _holders_at(self, chain: Sequence[int], depth: int) -> int:
@@ -181,12 +240,12 @@ class PrefixIndex:
                 high = middle - 1
         return low
 
-    def _forget(self, block: int, bit: int) -> None:
-        holders = self._holders[block]
+    def _forget(self, step: int, bit: int) -> None:
+        holders = self._holders[step]
         if holders == bit:
-            del self._holders[block]
+            del self._holders[step]
         else:
-            self._holders[block] = holders & ~bit
+            self._holders[step] = holders & ~bit
 
 
 def _positions_of_bits(number: int) -> NDArray[np.intp]:

@@ -16,7 +16,7 @@ BLOCK = 4
 prompts = st.lists(st.sampled_from([b"aaaa", b"bbbb"]), max_size=7).map(b"".join)
 
 
-def chain(prompt: bytes, *, seed: int = 1, most: int = 100) -> list[int]:
+def chain(prompt: bytes, *, seed: int = 1, most: int = 1000) -> list[int]:
     return list(chain_of(prompt, seed, BLOCK, most))
 
 
@@ -89,12 +89,13 @@ class IndexAgainstModel(RuleBasedStateMachine):
     def whoever_holds_a_block_holds_all_before_it(self) -> None:
         for blocks in self.chains:
             for name in NAMES:
-                holds = [block in self.index._held.get(name, ()) for block in blocks]
+                held = self.index._held[name].steps if name in self.index._held else ()
+                holds = [block in held for block in blocks]
                 assert holds == sorted(holds, reverse=True)
 
     @invariant()
     def the_least_recent_goes_first_in_both(self) -> None:
-        assert {name: list(held) for name, held in self.index._held.items()} == self.model.held
+        assert {name: list(held.steps) for name, held in self.index._held.items()} == self.model.held
 
     def teardown(self) -> None:
         self.index.keep_only(())
@@ -133,7 +134,7 @@ def test_a_block_s_hash_stands_for_all_before_it() -> None:
 
 
 def test_equal_blocks_of_one_prompt_have_different_hashes() -> None:
-    assert len(set(chain(b"aaaa" * 50))) == 50
+    assert len(set(chain(b"aaaa" * 50))) == 41
 
 
 @pytest.mark.parametrize(
@@ -226,3 +227,34 @@ def test_a_newcomer_does_not_inherit_from_one_that_left() -> None:
     index.keep_only(())
     index.touch("b", blocks[:1], 4)
     assert index.match(blocks) == {"b": 1}
+
+
+# -- steps that grow
+
+
+def test_the_steps_of_a_long_prompt_double() -> None:
+    steps = [len(chain(b"abcd" * blocks)) for blocks in (31, 32, 33, 34, 96, 97, 99, 100, 512)]
+    assert steps == [31, 32, 32, 33, 64, 64, 64, 65, 130]
+
+
+def test_a_match_is_counted_in_blocks() -> None:
+    index = PrefixIndex()
+    index.touch("a", chain(b"abcd" * 100), 1000)
+    shared = b"abcd" * 50 + b"efgh" * 50
+    assert dict(index.match(chain(shared))) == {"a": 50}
+    assert dict(index.match(chain(b"abcd" * 200))) == {"a": 100}
+
+
+def test_what_is_held_is_bounded_in_blocks() -> None:
+    index = PrefixIndex()
+    for number in range(20):
+        index.touch("a", chain(b"%04d" % number * 200), 500)
+        assert index.blocks("a") <= 500
+    assert dict(index.match(chain(b"0019" * 200))) == {"a": 200}
+    assert dict(index.match(chain(b"0000" * 200))) == {}
+
+
+def test_of_a_chain_larger_than_all_there_is_room_for_the_beginning_is_held() -> None:
+    index = PrefixIndex()
+    index.touch("a", chain(b"abcd" * 200), 35)
+    assert (index.blocks("a"), dict(index.match(chain(b"abcd" * 200)))) == (34, {"a": 34})
