@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isnan
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -130,7 +131,7 @@ def _answer_of_filter(name: str, plugin: Filter, request: InferenceRequest, cand
 
 
 def _one_each(answer: Sequence[float] | NDArray[np.float64] | NDArray[np.bool_], count: int) -> NDArray:  # type: ignore[type-arg]
-    array = np.asarray(answer)
+    array = answer if type(answer) is np.ndarray else np.asarray(answer)
     if array.shape != (count,):
         message = f"it answered with shape {array.shape} for {count} candidates"
         raise ValueError(message)
@@ -141,7 +142,8 @@ def _are_scores(column: NDArray[np.float64]) -> bool:
     """Whether all are within [0, 1]; NaN is not."""
     if len(column) > FEW:
         return bool(column.min() >= 0.0 and column.max() <= 1.0)
-    return all(0.0 <= score <= 1.0 for score in column.tolist())
+    scores = column.tolist()
+    return min(scores) >= 0.0 and max(scores) <= 1.0 and not isnan(sum(scores))
 
 
 def _clamp(scores: NDArray[np.float64], name: str, faults: list[PluginFault]) -> None:

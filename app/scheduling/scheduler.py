@@ -45,12 +45,16 @@ class Scheduler:
             raise
         except Exception as error:
             raise PluginError(self._picker_name, error) from error
+        if names is not self._names or finished:
+            self._check(names, finished)
+        return names
+
+    def _check(self, names: Sequence[str], finished: Mapping[str, ProfileResult]) -> None:
         for place, name in enumerate(names):
             if name not in self._profiles:
                 raise PluginError(self._picker_name, f"it asked for the profile {name!r}, which does not exist")
             if name in finished or name in names[:place]:
                 raise PluginError(self._picker_name, f"it asked for the profile {name!r} twice")
-        return names
 
     def _conclude(self, request: InferenceRequest, finished: Mapping[str, ProfileResult]) -> Decision:
         if not finished:

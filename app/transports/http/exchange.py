@@ -102,18 +102,22 @@ class Answer:
         self._writer: AnswerWriter | None = None
         self._paused = False
 
-    async def relay(self, writer: AnswerWriter) -> None:
-        """Passes the body on as it comes. Raises `UpstreamError` when it breaks off or stalls, `StalledClientError`
-        when the client does."""
+    def pass_on(self, writer: AnswerWriter) -> asyncio.Future[None] | None:
+        """Passes the body on as it comes; None if that is all of it already, else what is done when it is all.
+
+        Raises, as the future does, `UpstreamError` when the endpoint breaks off or stalls, `StalledClientError` when
+        the client does.
+        """
         pieces, self._pieces = self._pieces, []
         writer.write(pieces, self._end)
         if self._failure is not None:
             raise self._failure
-        if self._end is None:
-            self._writer = writer
-            self._ended = asyncio.get_running_loop().create_future()
-            writer.attach(self)
-            await self._ended
+        if self._end is not None:
+            return None
+        self._writer = writer
+        self._ended = self._connection.new_future()
+        writer.attach(self)
+        return self._ended
 
     def close(self) -> None:
         """Gives the connection back if the answer came to its end, else closes it."""
@@ -132,15 +136,21 @@ class Answer:
 
     # -- called by the connection
 
+    def begin(self, head: ResponseHead) -> None:
+        """Its head has come."""
+        self.head = head
+        if not self.begun.done():
+            self.begun.set_result(None)
+
     def push(self, pieces: list[bytes], end: End | None) -> None:
-        """What came of the body."""
+        """What came of the body, at times nothing."""
         self._end = end
         if self._writer is None:
             self._pieces += pieces
-        else:
+        elif pieces or end is not None:
             self._writer.write(pieces, end)
-        if end is not None and self._ended is not None and not self._ended.done():
-            self._ended.set_result(None)
+            if end is not None and self._ended is not None and not self._ended.done():
+                self._ended.set_result(None)
 
     def stall(self, patience: Patience) -> None:
         """It took too long."""
@@ -183,6 +193,10 @@ class EndpointConnection(asyncio.Protocol):
         """Time of the loop's clock."""
 
     # -- called by those who send requests
+
+    def new_future(self) -> asyncio.Future[None]:
+        """Of the loop that the connection lives in."""
+        return self._loop.create_future()
 
     @property
     def is_open(self) -> bool:
@@ -252,21 +266,14 @@ class EndpointConnection(asyncio.Protocol):
             return
         if answer is None:
             return
-        pieces: list[bytes] = []
-        end = None
-        for event in events:
-            if isinstance(event, bytes):
-                pieces.append(event)
-            elif isinstance(event, ResponseHead):
-                answer.head = event
-                if not answer.begun.done():
-                    answer.begun.set_result(None)
-            elif isinstance(event, End):
-                end = event
-        if answer.begun.done():
+        if not events:
+            return
+        end = events.pop() if type(events[-1]) is End else None
+        if events and type(events[0]) is ResponseHead:
+            answer.begin(events.pop(0))
+        if end is None:
             self._deadline.set(self._patience.idle)
-        if pieces or end is not None:
-            answer.push(pieces, end)
+        answer.push(events, end)
 
     def eof_received(self) -> bool:
         """The endpoint sends no more."""

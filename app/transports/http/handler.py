@@ -81,7 +81,13 @@ class Handler:
         async with self._router.route(parsed) as route:
             answer = await self._answer(route, outgoing)
             try:
-                await self._relay(route, answer, writer)
+                served_by = route.endpoint.authority.encode()
+                writer.begin(answer.head, to_client(answer.head.headers, request_id.encode(), served_by))
+                rest = answer.pass_on(writer)
+                if rest is not None:
+                    await rest
+            except UpstreamError as failure:
+                self._break_off(route, writer, failure)
             finally:
                 route.relayed(writer.sent)
                 answer.close()
@@ -119,17 +125,11 @@ class Handler:
         self._suspect(endpoint)
         route.retry(failure)
 
-    async def _relay(self, route: Route, answer: Answer, writer: AnswerWriter) -> None:
-        """Streams the answer to the client, piece by piece as it comes."""
-        headers = to_client(answer.head.headers, route.request.id.encode(), route.endpoint.authority.encode())
-        writer.begin(answer.head, headers)
-        try:
-            await answer.relay(writer)
-        except UpstreamError as failure:
-            route.ending = Ending.UPSTREAM_FAILED
-            self._on_failure(route.request, failure)
-            self._suspect(route.endpoint)
-            writer.break_off()
+    def _break_off(self, route: Route, writer: AnswerWriter, failure: UpstreamError) -> None:
+        route.ending = Ending.UPSTREAM_FAILED
+        self._on_failure(route.request, failure)
+        self._suspect(route.endpoint)
+        writer.break_off()
 
 
 def _path_of(head: RequestHead) -> str:

@@ -122,7 +122,7 @@ class TextHeaders(Mapping[str, str]):
 
 
 def _passing(headers: Fields, dropped: frozenset[bytes]) -> list[Field]:
-    named = tokens_of(headers, b"connection")
-    if named:
-        dropped |= named
-    return [field for field in headers if field[0] not in dropped]
+    passed = [field for field in headers if field[0] not in dropped]
+    if len(passed) < len(headers) and (named := tokens_of(headers, b"connection")):
+        return [field for field in passed if field[0] not in named]
+    return passed

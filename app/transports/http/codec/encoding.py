@@ -11,6 +11,7 @@ from app.transports.http.codec.framing import is_field
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 LAST_CHUNK = b"0\r\n\r\n"
 
+_EMPTY_LINE = [b"\r\n"]
 _STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
 
 
@@ -50,4 +51,4 @@ def encode_last_chunk(trailers: Fields) -> bytes:
 
 
 def _lines(fields: Iterable[Field]) -> bytes:
-    return b"".join([b"%b: %b\r\n" % field for field in fields]) + b"\r\n"
+    return b"".join([b"%b: %b\r\n" % field for field in fields] + _EMPTY_LINE)
