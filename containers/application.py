@@ -106,7 +106,8 @@ class ApplicationContainer(containers.DeclarativeContainer):
         discovery=providers.Callable(parts.discovery_of, generation),
         on_failure=events.provided.discovery_failed,
     )
-    model_lists = providers.Singleton(ModelLists, http_client)
+    client_tls = providers.Singleton(options.client_tls, settings)
+    model_lists = providers.Singleton(ModelLists, http_client, client_tls)
     monitor = providers.Singleton(
         FleetMonitor,
         pool=pool,
@@ -124,6 +125,7 @@ class ApplicationContainer(containers.DeclarativeContainer):
         Upstream,
         patience=providers.Callable(options.patience, settings),
         limits=providers.Callable(options.pool_limits, settings),
+        tls=client_tls,
     )
     admission = providers.Singleton(Admission, providers.Callable(options.limits, settings))
     handler = providers.Singleton(
@@ -140,6 +142,7 @@ class ApplicationContainer(containers.DeclarativeContainer):
         admission=admission,
         handler=handler,
         models=providers.Singleton(MergedModels, pool, model_lists),
+        tls=providers.Callable(options.server_tls, settings),
     )
     admin_server = providers.Singleton(
         AdminServer,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from ssl import SSLContext
+
 from app.fleet.monitor import MonitorOptions
 from app.settings.schema import Settings
 from app.transports.admin.server import AdminListen
 from app.transports.http.admission import Limits
 from app.transports.http.upstream import Patience, PoolLimits
 from app.transports.listening import Address
+from app.transports.tls import ClientTls, ServerTls, client_context, server_context
 
 
 def monitor_options(settings: Settings) -> MonitorOptions:
@@ -40,6 +43,20 @@ def pool_limits(settings: Settings) -> PoolLimits:
     """Connections to endpoints."""
     http = settings.transports.http
     return PoolLimits(http.limits.endpoint_connections, http.timeouts.endpoint_keep_alive)
+
+
+def server_tls(settings: Settings) -> SSLContext | None:
+    """The router's own TLS, if it has a certificate. Raises `OSError`."""
+    tls = settings.transports.http.tls
+    if not tls.cert_file:
+        return None
+    return server_context(ServerTls(tls.cert_file, tls.key_file, tls.client_ca_file))
+
+
+def client_tls(settings: Settings) -> SSLContext:
+    """TLS to endpoints. Raises `OSError`."""
+    tls = settings.pool.tls
+    return client_context(ClientTls(tls.ca_file, tls.cert_file, tls.key_file, tls.insecure_skip_verify))
 
 
 def http_listen(settings: Settings) -> Address:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from prometheus_client import generate_latest
 
+from app.domain.addresses import UNIX
 from app.domain.endpoint import ENGINE_LABEL, Endpoint
 from app.domain.status import EndpointStatus
 from app.extension import Discovery
@@ -138,7 +139,8 @@ def _admin(app: ApplicationContainer) -> Part:
 
 def _endpoint(spec: EndpointSpec) -> Endpoint:
     labels = spec.labels if spec.engine == "auto" else {ENGINE_LABEL: spec.engine, **spec.labels}
-    return Endpoint(spec.name, spec.address, spec.port, labels, spec.metrics_port)
+    port = 0 if spec.address.startswith(UNIX) else spec.port
+    return Endpoint(spec.name, spec.address, port, labels, spec.metrics_port, spec.scheme == "https")
 
 
 def _shown(status: EndpointStatus, pool: EndpointPool, in_flight: InFlightCounts, now: float) -> Mapping[str, Any]:

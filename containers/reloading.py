@@ -16,6 +16,7 @@ from app.lifecycle import Part, Parts
 from app.observability.logging import set_up_logging
 from app.reload import NeedsRestartError, Step
 from app.settings.schema import Settings
+from app.transports.tls import load_certificate
 from containers import options, parts
 from containers.building import build_all
 from containers.generation import GenerationContainer, build_generation, pipeline_of
@@ -35,6 +36,7 @@ FIXED = (
     "transports.http.enabled",
     "transports.http.limits.headerBytes",
     "transports.http.timeouts.keepAlive",
+    "transports.http.tls.clientCaFile",
     "transports.admin.enabled",
     "reload.watch",
 )
@@ -52,9 +54,17 @@ def watched_files_of(app: ApplicationContainer) -> Callable[[], Collection[Path]
     def files() -> Collection[Path]:
         plan: Plan = app.plan()
         addresses = (plugin.type_name.rpartition(":")[0] for plugin in plan.plugins.values())
-        return [*app.configuration_files(), *(Path(path) for path in addresses if path.endswith(".py"))]
+        plugin_files = (Path(path) for path in addresses if path.endswith(".py"))
+        return [*app.configuration_files(), *plugin_files, *map(Path, tls_files(app.settings()))]
 
     return files
+
+
+def tls_files(settings: Settings) -> Sequence[str]:
+    """The files of certificates and keys, which may be renewed in place."""
+    ours, theirs = settings.transports.http.tls, settings.pool.tls
+    files = (ours.cert_file, ours.key_file, theirs.ca_file, theirs.cert_file, theirs.key_file)
+    return [file for file in files if file]
 
 
 def settle_of(app: ApplicationContainer) -> Callable[[], float]:
@@ -69,7 +79,8 @@ def steps_of(app: ApplicationContainer) -> Callable[[Checked], Sequence[Step] | 
         before: Settings = app.settings()
         after = checked.configuration.settings
         kept = kept_plugins(app.plan(), app.generation(), checked.plan)
-        if before == after and len(kept) == len(checked.plan.plugins) == len(app.plan().plugins):
+        same_plugins = len(kept) == len(checked.plan.plugins) == len(app.plan().plugins)
+        if before == after and same_plugins and not tls_files(after):
             return None
         refuse_fixed(before, after)
         return _Change(app, checked, kept).steps()
@@ -81,6 +92,8 @@ def refuse_fixed(before: Settings, after: Settings) -> None:
     """Raises `NeedsRestartError` for what a running process can't change."""
     old, new = (settings.model_dump(by_alias=True) for settings in (before, after))
     changed = [path for path in FIXED if _at(old, path) != _at(new, path)]
+    if bool(before.transports.http.tls.cert_file) != bool(after.transports.http.tls.cert_file):
+        changed.append("transports.http.tls.certFile")
     if changed:
         raise NeedsRestartError(changed)
 
@@ -200,6 +213,8 @@ class _Change:
     # -- transports
 
     async def _prepare_http(self) -> None:
+        self._server_tls = options.server_tls(self._settings)  # whose files are read for whether they can be
+        self._client_tls = options.client_tls(self._settings)
         await self._app.http_server().listener.prepare(options.http_listen(self._settings))
 
     def _swap_http(self) -> None:
@@ -207,6 +222,14 @@ class _Change:
         self._app.admission().limits = options.limits(self._settings)
         self._app.upstream().patience = options.patience(self._settings)
         self._app.upstream().limits = options.pool_limits(self._settings)
+        self._swap_tls()
+
+    def _swap_tls(self) -> None:
+        tls, running = self._settings.transports.http.tls, self._app.http_server().tls
+        if running is not None:
+            load_certificate(running, tls.cert_file, tls.key_file)
+        self._app.upstream().tls = self._client_tls
+        self._app.model_lists().tls = self._client_tls
 
     async def _retire_http(self) -> None:
         await self._close_http()

@@ -5,8 +5,25 @@ from __future__ import annotations
 import ipaddress
 import re
 
+LONGEST_SOCKET = 107
+"""Bytes of the path of a Unix socket, by the kernel."""
+
 _LABEL = r"[a-z0-9_]([-a-z0-9_]{0,61}[a-z0-9_])?"
 _HOST_NAME = re.compile(rf"(?=.{{1,253}}$){_LABEL}(\.{_LABEL})*\.?", re.IGNORECASE)
+
+
+UNIX = "unix:"
+"""What the address of a Unix socket begins with; its path follows."""
+
+
+def parse_address_or_socket(text: str) -> str:
+    """An address, or a Unix socket as `unix:/run/engine.sock`. Raises `ValueError` for anything else."""
+    if not text.startswith(UNIX):
+        return parse_address(text)
+    path = text.removeprefix(UNIX)
+    if not path.startswith("/") or "\0" in path or len(path.encode()) > LONGEST_SOCKET:
+        raise ValueError(f"expected the whole path of a Unix socket, of at most {LONGEST_SOCKET} bytes, after unix:")
+    return text
 
 
 def parse_address(text: str) -> str:

@@ -53,8 +53,16 @@ class HttpResponse(Protocol):
 class HttpClient(Protocol):
     """Short requests to model servers; connections are kept and limited."""
 
-    async def get(self, url: str, *, timeout: float, tls: SSLContext | bool = True) -> HttpResponse:  # noqa: ASYNC109
-        """Reads `url` whole, redirects not followed. `tls` False trusts any certificate.
+    async def get(
+        self,
+        url: str,
+        *,
+        timeout: float,  # noqa: ASYNC109
+        tls: SSLContext | bool = True,
+        socket: str | None = None,
+    ) -> HttpResponse:
+        """Reads `url` whole, redirects not followed. `tls` False trusts any certificate; `socket` is the path of a
+        Unix socket to connect to.
 
         Raises `ConnectionError` when nothing answered there, `TimeoutError` when it took over `timeout` seconds,
         another `OSError` when the answer broke off or is too large.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from ssl import SSLContext
 from typing import Any
 
 import orjson
@@ -17,8 +18,11 @@ ModelCard = Mapping[str, Any]
 class ModelLists:
     """Asks endpoints for their model lists."""
 
-    def __init__(self, http: HttpClient) -> None:
+    def __init__(self, http: HttpClient, tls: SSLContext | None = None) -> None:
+        """`tls` is for endpoints that speak HTTPS."""
         self._http = http
+        self.tls = tls
+        """May be replaced at any time."""
 
     async def names(self, endpoint: Endpoint, timeout: float) -> frozenset[str] | None:  # noqa: ASYNC109
         """The names of the endpoint's models, None if it has no such list. Raises `OSError` if it does not answer."""
@@ -27,7 +31,8 @@ class ModelLists:
 
     async def cards(self, endpoint: Endpoint, timeout: float) -> Sequence[ModelCard] | None:  # noqa: ASYNC109
         """The endpoint's models as it describes them, None if it has no such list. Raises `OSError`."""
-        response = await self._http.get(f"http://{endpoint.authority}/v1/models", timeout=timeout)
+        url = f"{endpoint.url}/v1/models"
+        response = await self._http.get(url, timeout=timeout, tls=self.tls or True, socket=endpoint.socket)
         if response.status != 200:  # noqa: PLR2004
             return None
         try:

@@ -20,7 +20,10 @@ async def connect(endpoint: Endpoint, timeout: float) -> None:  # noqa: ASYNC109
     """Opens a connection and closes it. Raises `OSError` when there is none within `timeout` seconds."""
     try:
         async with asyncio.timeout(timeout):
-            _, writer = await asyncio.open_connection(endpoint.address, endpoint.port)
+            if endpoint.socket:
+                _, writer = await asyncio.open_unix_connection(endpoint.socket)
+            else:
+                _, writer = await asyncio.open_connection(endpoint.address, endpoint.port)
     except UnicodeError as error:
         raise OSError(f"{endpoint.address} can't be a host name") from error
     writer.close()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
-from app.domain.addresses import parse_address
+from app.domain.addresses import UNIX, parse_address, parse_address_or_socket
 from app.settings.types import Duration, Many, Port, Quantity, Section
 
 
@@ -51,15 +51,36 @@ class HttpTimeouts(Section):
     """For the next request on an endpoint's connection; less than the 5 s after which uvicorn closes it."""
 
 
+class HttpTls(Section):
+    """TLS of the router's own; without a certificate it speaks plain HTTP."""
+
+    cert_file: str = ""
+    """PEM file of the certificate, with those of the authorities between."""
+    key_file: str = ""
+    """PEM file of its key."""
+    client_ca_file: str = ""
+    """PEM file of authorities: only clients with a certificate of theirs are served."""
+
+    @model_validator(mode="after")
+    def _go_together(self) -> HttpTls:
+        if bool(self.cert_file) != bool(self.key_file):
+            raise ValueError("certFile and keyFile go together")
+        if self.client_ca_file and not self.cert_file:
+            raise ValueError("clientCaFile needs certFile and keyFile")
+        return self
+
+
 class Http(Section):
     """The standalone router."""
 
     enabled: bool = True
     """Whether it listens."""
-    bind: Annotated[str, AfterValidator(parse_address)] = "0.0.0.0"  # noqa: S104 - a router is there to be reached
-    """Address to listen on."""
+    bind: Annotated[str, AfterValidator(parse_address_or_socket)] = "0.0.0.0"  # noqa: S104 - it is there to be reached
+    """Address to listen on, or a Unix socket as `unix:/run/pointsman.sock`."""
     port: Port = 8080
-    """Port to listen on."""
+    """Port to listen on; not used with a Unix socket."""
+    tls: HttpTls = HttpTls()
+    """TLS for clients."""
     retries: int = Field(default=2, ge=0, le=10)
     """How often a request goes to another endpoint when one failed before it answered."""
     limits: HttpLimits = HttpLimits()
@@ -100,10 +121,12 @@ class EndpointSpec(Section):
 
     name: str = Field(min_length=1)
     """Unique name."""
-    address: Annotated[str, AfterValidator(parse_address)]
-    """IP address or host name."""
+    address: Annotated[str, AfterValidator(parse_address_or_socket)]
+    """IP address or host name, or a Unix socket as `unix:/run/engine.sock`, which has no port."""
     port: int = Field(ge=1, le=65535)
     """Port of its API."""
+    scheme: Literal["http", "https"] = "http"
+    """How it is spoken to; `pool.tls` says how it is verified."""
     metrics_port: int | None = Field(default=None, ge=1, le=65535)
     """Port of its metrics page, if another one."""
     engine: str = "auto"
@@ -112,6 +135,32 @@ class EndpointSpec(Section):
     """What filters select by."""
     enabled: bool = True
     """Whether it exists."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _a_socket_has_no_port(cls, data: Any) -> Any:
+        if isinstance(data, dict) and str(data.get("address")).startswith(UNIX):
+            return {"port": 1, **data}  # which nobody looks at
+        return data
+
+
+class PoolTls(Section):
+    """How endpoints of `scheme: https` are verified, and what we show them."""
+
+    ca_file: str = ""
+    """PEM file of the authorities to trust instead of the system's."""
+    cert_file: str = ""
+    """PEM file of our certificate."""
+    key_file: str = ""
+    """PEM file of its key."""
+    insecure_skip_verify: bool = False
+    """Trust any certificate."""
+
+    @model_validator(mode="after")
+    def _go_together(self) -> PoolTls:
+        if bool(self.cert_file) != bool(self.key_file):
+            raise ValueError("certFile and keyFile go together")
+        return self
 
 
 class Scrape(Section):
@@ -137,6 +186,8 @@ class PoolSettings(Section):
 
     endpoints: Many[EndpointSpec] = ()
     """Endpoints written down here; a discovery plugin comes instead of them."""
+    tls: PoolTls = PoolTls()
+    """TLS to the endpoints."""
     scrape: Scrape = Scrape()
     """Reading their metrics."""
     models: Models = Models()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from app.settings.tree import exists
+from containers import options
 from containers.planning.draft import Draft
 
 
@@ -11,6 +12,7 @@ def check_consistency(draft: Draft) -> None:
     _metrics_live_longer_than_the_interval(draft)
     _ports_differ(draft)
     _simulated_servers_have_names_of_their_own(draft)
+    _certificates_can_be_used(draft)
 
 
 def _metrics_live_longer_than_the_interval(draft: Draft) -> None:
@@ -41,4 +43,16 @@ def _simulated_servers_have_names_of_their_own(draft: Draft) -> None:
                 draft.configuration.origin("pool", "endpoints", index, "name"),
                 f"{endpoint.name!r} is the name of a simulated server",
                 "choose another name",
+            )
+
+
+def _certificates_can_be_used(draft: Draft) -> None:
+    for path, use in ((("transports", "http", "tls"), options.server_tls), (("pool", "tls"), options.client_tls)):
+        try:
+            use(draft.settings)
+        except OSError as error:
+            draft.faults.error(
+                draft.configuration.origin(*path),
+                error.strerror or str(error),
+                "name PEM files that this process may read",
             )

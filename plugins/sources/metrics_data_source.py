@@ -21,7 +21,7 @@ class MetricsDataSource:
         """Where the page is."""
 
         scheme: Literal["http", "https"] = "http"
-        """How to read it."""
+        """How to read it; an endpoint of `scheme: https` is always read so."""
         path: str = Field(default="/metrics", pattern=r"^/\S*$")
         """The page's path."""
         port: int | None = Field(default=None, ge=1, le=65535)
@@ -54,9 +54,10 @@ class MetricsDataSource:
         authority = endpoint.metrics_authority
         if self._params.port is not None:
             authority = f"{endpoint.host}:{self._params.port}"
-        url = f"{self._params.scheme}://{authority}{self._params.path}"
+        scheme = "https" if endpoint.tls else self._params.scheme
+        url = f"{scheme}://{authority}{self._params.path}"
         try:
-            response = await self._http.get(url, timeout=TIMEOUT, tls=self._tls)
+            response = await self._http.get(url, timeout=TIMEOUT, tls=self._tls, socket=endpoint.socket)
         except ConnectionError as error:
             raise ScrapeError(f"{url}: {error}", unreachable=True) from error
         except OSError as error:
@@ -68,7 +69,7 @@ class MetricsDataSource:
 
 def _tls(params: MetricsDataSource.Params) -> ssl.SSLContext | bool:
     files = [path for path in (params.ca_cert_path, params.client_cert_path, params.client_key_path) if path]
-    if params.scheme == "http" or not files:
+    if not files:
         return not params.insecure_skip_verify
     try:
         return _context(params)

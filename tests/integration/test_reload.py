@@ -288,7 +288,7 @@ async def state_of(app: Reloadable) -> tuple[object, ...]:
     """All of the configuration that can be seen from outside, byte by byte, and the objects that requests meet."""
     pipeline = app.container.router().pipeline
     parts = [part.name for part in app.container.plugins_alive().started]
-    sites = [len(server._runner.sites) for server in (app.container.http_server(), app.container.admin_server())]
+    sites = [len(server.listener.opened) for server in (app.container.http_server(), app.container.admin_server())]
     _, configuration = await app.page("/debug/config")
     return configuration, pipeline, app.url, app.admin_url, app.container.pool().names, parts, sites
 
@@ -558,7 +558,7 @@ async def test_a_listener_may_move_back(tmp_path: Path) -> None:
     async with reloadable(tmp_path, f"transports: {{http: {{port: {first}}}}}") as app:
         for port in (second, first, second):
             await app.takes_over(f"transports: {{http: {{port: {port}}}}}")
-            await until(lambda: len(app.container.http_server()._runner.sites) == 1)
+            await until(lambda: len(app.container.http_server().listener.opened) == 1)
             async with app.client.get(f"http://127.0.0.1:{port}/v1/models") as answer:
                 assert answer.status == 503
 
@@ -728,7 +728,7 @@ async def test_a_stop_while_plugins_are_retired_stops_them_as_well(tmp_path: Pat
             await answer.content.readany()
             await app.takes_over(pool + told("new"))
             stopping = asyncio.create_task(app.container.lifecycle().stop())
-            await until(lambda: app.container.http_server()._draining)
+            await until(lambda: app.container.admission().draining)
             go.set()
             await stopping
     assert sorted(Telling.diary) == ["finished old", "start new", "start old", "stop new", "stop old"]

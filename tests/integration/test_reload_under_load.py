@@ -114,8 +114,9 @@ def counted(app: Reloadable) -> Counter[str]:
     Connections to engines that are kept for later do not count: they have two ends here, and a task that serves them.
     """
     gc.collect()
-    sessions = (app.container.http_client()._session, app.container.upstream()._session)
-    idle = sum(len(kept) for session in sessions if session for kept in session.connector._conns.values())
+    session = app.container.http_client()._session
+    idle = sum(len(kept) for kept in session.connector._conns.values()) if session else 0
+    idle += sum(len(lane.connections) for lane in app.container.upstream()._lanes.values())
     files = len(list(Path("/proc/self/fd").iterdir()))
     found = Counter(tasks=len(asyncio.all_tasks()) - idle, files=files - 2 * idle)
     for thing in gc.get_objects():
@@ -196,7 +197,7 @@ async def test_a_listener_that_moves_under_load_fails_no_request_on_connections_
         async with reloadable(tmp_path, pool) as app, load_on(app, app.url) as load:
             await load.more(CLIENTS * 2)
             await app.takes_over(f"{pool}transports: {{http: {{bind: 127.0.0.2}}}}\n")
-            await until(lambda: len(app.container.http_server()._runner.sites) == 1)
+            await until(lambda: len(app.container.http_server().listener.opened) == 1)
             await load.more(CLIENTS * 5)
         assert set(load.results) == {"200"}
 

@@ -226,7 +226,7 @@ def test_every_fixed_value_is_a_key_of_the_schema() -> None:
 
 def observable(container: ApplicationContainer) -> dict[str, object]:
     """What a configuration comes to in all parts of a process."""
-    generation, handler, upstream = container.generation(), container.handler(), container.upstream()
+    generation, upstream = container.generation(), container.upstream()
     router, monitor = container.router(), container.monitor()
     pipeline, http, admin = router.pipeline, container.http_server(), container.admin_server()
     return {
@@ -259,10 +259,10 @@ def observable(container: ApplicationContainer) -> dict[str, object]:
         ],
         "watched": sorted(monitor._watches),
         "discovery": type(container.discovery()._run.discovery),
-        "limits": handler.limits,
-        "timeouts": (upstream._timeout, upstream._response_timeout, upstream._idle_timeout),
+        "limits": container.admission().limits,
+        "upstream": (upstream.patience, upstream.limits),
         "router": (router.retries, router.producer_deadline),
-        "listeners": [(server.listener._address, len(server._runner.sites)) for server in (http, admin)],
+        "listeners": [(server.listener._address, len(server.listener.opened)) for server in (http, admin)],
         "allowed": admin._allowed,
         "drain delay": container.lifecycle().drain_delay,
         "alive": sorted(part.name for part in container.plugins_alive().started),

@@ -268,12 +268,13 @@ class EndpointConnection(asyncio.Protocol):
             return
         if not events:
             return
-        end = events.pop() if type(events[-1]) is End else None
-        if events and type(events[0]) is ResponseHead:
-            answer.begin(events.pop(0))
+        first, last = events[0], events[-1]
+        if isinstance(first, ResponseHead):
+            answer.begin(first)
+        end = last if isinstance(last, End) else None
         if end is None:
             self._deadline.set(self._patience.idle)
-        answer.push(events, end)
+        answer.push([event for event in events if isinstance(event, bytes)], end)
 
     def eof_received(self) -> bool:
         """The endpoint sends no more."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Awaitable
 from contextlib import suppress
 
@@ -22,10 +23,20 @@ FLUSH = 1.0
 class HttpServer:
     """An HTTP server whose requests all go to `handler`, but those for the model list."""
 
-    def __init__(self, *, listen: Address, admission: Admission, handler: Serve, models: Serve) -> None:
+    def __init__(
+        self,
+        *,
+        listen: Address,
+        admission: Admission,
+        handler: Serve,
+        models: Serve,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self._admission = admission
         self._handler = handler
         self._models = models
+        self.tls = tls
+        """What clients are met with; certificates that are loaded into it count from then on."""
         self._connections: set[ClientConnection] = set()
         self.listener = Listener(listen, self._open)
         """What moves it to another address."""
@@ -65,7 +76,13 @@ class HttpServer:
                 loop=loop, serve=self._serve, admission=self._admission, connections=self._connections
             )
 
-        return opened(await loop.create_server(connection, address.bind, address.port, backlog=BACKLOG))
+        if address.socket is not None:
+            server: asyncio.AbstractServer = await loop.create_unix_server(
+                connection, address.socket, backlog=BACKLOG, ssl=self.tls
+            )
+        else:
+            server = await loop.create_server(connection, address.bind, address.port, backlog=BACKLOG, ssl=self.tls)
+        return opened(server, address)
 
     def _serve(self, incoming: Incoming, writer: AnswerWriter) -> Awaitable[None]:
         head = incoming.head

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections import deque
 from dataclasses import dataclass
 
@@ -31,12 +32,17 @@ class PoolLimits:
 class Upstream:
     """Sends requests to endpoints."""
 
-    def __init__(self, *, patience: Patience, limits: PoolLimits | None = None) -> None:
+    def __init__(
+        self, *, patience: Patience, limits: PoolLimits | None = None, tls: ssl.SSLContext | None = None
+    ) -> None:
+        """`tls` is for the endpoints that speak HTTPS."""
+        self.tls = tls
+        """May be replaced at any time."""
         self.patience = patience
         """May be replaced at any time; exchanges under way keep what they began with."""
         self.limits = limits or PoolLimits()
         """May be replaced at any time."""
-        self._lanes: dict[str, _Lane] = {}
+        self._lanes: dict[tuple[str, bool], _Lane] = {}
         self._sweep: asyncio.TimerHandle | None = None
 
     async def send(self, endpoint: Endpoint, outgoing: Outgoing, *, fresh: bool = False) -> Answer:
@@ -44,11 +50,11 @@ class Upstream:
 
         Raises `UnreachableError`, `DroppedError`, `UpstreamTimeoutError`; `UpstreamError` for what is not an answer.
         """
-        lane = self._lanes.get(endpoint.authority) or self._new_lane(endpoint)
+        lane = self._lanes.get((endpoint.authority, endpoint.tls)) or self._new_lane(endpoint)
         connection = None if fresh else lane.take(self.limits.idle)
         if connection is None:
             connection = await self._open(lane, endpoint, fresh=fresh)
-        answer = connection.send(endpoint.name, endpoint.authority.encode(), outgoing, self.patience)
+        answer = connection.send(endpoint.name, endpoint.host_header.encode(), outgoing, self.patience)
         try:
             await answer.begun
         except BaseException:
@@ -66,7 +72,7 @@ class Upstream:
                 connection.abort()
 
     def _new_lane(self, endpoint: Endpoint) -> _Lane:
-        lane = self._lanes[endpoint.authority] = _Lane(self)
+        lane = self._lanes[endpoint.authority, endpoint.tls] = _Lane(self)
         return lane
 
     async def _open(self, lane: _Lane, endpoint: Endpoint, *, fresh: bool) -> EndpointConnection:
@@ -82,6 +88,8 @@ class Upstream:
             if self.limits.connections and lane.size >= self.limits.connections:
                 raise UpstreamError(endpoint.name, f"all {lane.size} connections to it are in use") from error
             raise UnreachableError(endpoint.name, "no connection to it") from error
+        except ssl.SSLError as error:
+            raise UpstreamError(endpoint.name, f"no TLS with it: {error.reason or error}") from error
         except UnicodeError as error:
             raise UnreachableError(endpoint.name, f"{endpoint.address} can't be a host name") from error
         except OSError as error:
@@ -98,12 +106,12 @@ class Upstream:
 
     def _sweep_now(self) -> None:
         self._sweep = None
-        for authority, lane in tuple(self._lanes.items()):
+        for key, lane in tuple(self._lanes.items()):
             lane.expire(self.limits.idle)
             if lane.idle:
                 self.sweep_later()
             elif lane.is_unused:
-                del self._lanes[authority]
+                del self._lanes[key]
 
 
 class _Lane:
@@ -170,7 +178,12 @@ class _Lane:
 
         self._connecting += 1
         try:
-            await self._loop.create_connection(protocol, endpoint.address, endpoint.port)
+            tls = (self._upstream.tls or ssl.create_default_context()) if endpoint.tls else None
+            if endpoint.socket is not None:
+                name = endpoint.host if tls else None
+                await self._loop.create_unix_connection(protocol, endpoint.socket, ssl=tls, server_hostname=name)
+            else:
+                await self._loop.create_connection(protocol, endpoint.address, endpoint.port, ssl=tls)
         except BaseException:
             for connection in self.connections.intersection(made):
                 connection.abort()
