@@ -13,7 +13,7 @@ from app.domain.errors import BadRequestError
 
 Body = Mapping[str, Any]
 
-LARGE = 4096
+LARGE = 65536
 """Bytes of a body that numpy is worth its overhead for."""
 
 _MODEL = b'"model"'

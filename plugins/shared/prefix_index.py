@@ -2,7 +2,7 @@
 
 Prompts are cut into steps of whole blocks of bytes and hashed in a chain, so that a step's hash stands for everything
 before it as well. The first steps are one block each, and every `STEPS` steps they double: what is deep in a long
-prompt is known to a thirtieth of its depth, which costs a fraction of the hashing and of the memory.
+prompt is known to a sixteenth of its depth, which costs a fraction of the hashing and of the memory.
 
 Per endpoint the index is an LRU of hashes, bounded in blocks; over all of them, a hash leads to the set of its holders,
 kept as the bits of one integer.
@@ -25,7 +25,7 @@ from xxhash import xxh3_64_intdigest
 
 from pointsman import Column, InferenceRequest
 
-STEPS = 32
+STEPS = 16
 """Steps of one size, before they double."""
 
 

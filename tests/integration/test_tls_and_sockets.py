@@ -130,7 +130,7 @@ async def shown(app: Running) -> str:
 async def test_tls_is_not_switched_on_in_a_running_process(tmp_path: Path) -> None:
     file = Path(layer(tmp_path, "{}\n"))
     async with engine() as port, running(str(file), ports=[port]) as app:
-        file.write_text(OURS)
+        file.write_text(OURS)  # noqa: ASYNC240
         outcome = await app.container.reloader().reload()
         assert (outcome.done, "transports.http.tls.certFile" in str(outcome)) == (False, True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Protocol
 
 from app.transports.http.codec.events import Event, Field
@@ -12,9 +13,17 @@ from app.transports.http.codec.heads import HEAD_END, GrammarError, check_unfini
 _CRLF = b"\r\n"
 _TOKEN = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
 _QUOTED = rb"\"(?:[\t !#-\[\]-~]|\\[\t -~])*\""
+_USUAL_LINE = 16
 _SIZE_BEGINS = re.compile(rb"[0-9A-Fa-f]{1,16}|\Z")
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,16})(?:;%b(?:=(?:%b|%b))?)*" % (_TOKEN, _TOKEN, _QUOTED))
 """The line before a chunk: its size, and extensions, without white space between them. Those are not looked at."""
+
+
+@lru_cache(maxsize=4096)
+def _size_of(line: bytes) -> int:
+    """The size that the line before a chunk tells; 0 as well if it tells none."""
+    match = _CHUNK.fullmatch(line) if len(line) <= _USUAL_LINE else None
+    return int(match[1], 16) if match else 0
 
 
 class TooLongError(Exception):
@@ -86,9 +95,26 @@ class Chunked:
             data = self._held + data
             self._held = b""
         at: int | None = 0
+        if not self._left and not self._needs_line_end and not self._in_trailers:
+            at = self._read_whole(data, events)
+            if at == len(data):
+                return None
         while at is not None and not self._in_trailers:
             at = self._read_data(data, at, events) if self._left or self._needs_line_end else self._read_size(data, at)
         return None if at is None else self._read_trailers(data, at)
+
+    @staticmethod
+    def _read_whole(data: bytes, events: list[Event]) -> int:
+        """Takes the whole chunks that `data` begins with, which is how streams come. Returns where they end."""
+        at = 0
+        while (line_end := data.find(_CRLF, at)) >= 0:
+            size = _size_of(data[at:line_end])
+            end = line_end + 2 + size
+            if not size or data[end : end + 2] != _CRLF:
+                break  # the last chunk, one that is not whole, or none
+            events.append(data[line_end + 2 : end])
+            at = end + 2
+        return at
 
     def _read_size(self, data: bytes, at: int) -> int | None:
         end = data.find(_CRLF, at)

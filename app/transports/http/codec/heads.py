@@ -72,6 +72,7 @@ def read_request_head(head: bytes) -> RequestLine:
     if first is None:
         raise GrammarError("its first line is not a method, a target and a version, with a space between them")
     if not first[1]:
+        check_unfinished(head)
         return RequestLine("", "", "0.9", [])
     seen = _Seen()
     parser = httptools.HttpRequestParser(seen)

@@ -37,7 +37,7 @@ class ResponseDecoder:
     def feed(self, data: bytes) -> list[Event]:
         """The events that `data` completes. Raises `AnswerError`, after which the decoder is of no use; what was read
         before the fault is lost."""
-        if not self._awaited:
+        if data and not self._awaited:
             raise AnswerError("it sent data that nothing had asked for")
         events: list[Event] = []
         try:

@@ -207,7 +207,7 @@ def test_the_body_of_a_request_that_offers_http_2_is_never_a_request(upgrade: by
 def test_pieces_of_a_body_come_as_they_are_read() -> None:
     decoder = RequestDecoder(header_bytes=LIMIT)
     decoder.feed(POST + b"content-length: 6\r\n\r\n")
-    assert [decoder.feed(piece) for piece in (b"ab", b"", b"cd", b"ef")] == [[b"ab"], [], [b"cd"], [b"ef", End([])]]
+    assert [decoder.feed(piece) for piece in (b"ab", b"", b"cd", b"ef")] == [[b"ab"], [], [b"cd"], [b"ef", End(())]]
 
 
 def test_a_body_that_is_not_whole_takes_what_follows() -> None:

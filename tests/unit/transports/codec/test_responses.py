@@ -340,7 +340,7 @@ def test_what_was_asked_by_head_before_does_not_count() -> None:
     decoder.expect(head_only=True)
     decoder.feed(OK + b"content-length: 0\r\n\r\n")
     decoder.expect()
-    assert decoder.feed(WHOLE)[1:] == [b"hi", End([])]
+    assert decoder.feed(WHOLE)[1:] == [b"hi", End(())]
 
 
 def test_the_reason_and_trailers_of_the_answer_before_do_not_count() -> None:
