@@ -12,6 +12,9 @@ from watchfiles import awatch
 
 log = structlog.get_logger("pointsman.reload")
 
+STEP = 100
+"""Milliseconds between two looks at what was noticed."""
+
 LOOK_EVERY = 5000
 """Milliseconds after which files are looked at even if no change was noticed, as on some bind mounts."""
 
@@ -49,7 +52,7 @@ async def _looks(folders: Collection[Path]) -> AsyncGenerator[None]:
     yield
     if folders:
         try:
-            async for _ in awatch(*folders, recursive=False, step=20, rust_timeout=LOOK_EVERY, yield_on_timeout=True):
+            async for _ in awatch(*folders, recursive=False, step=STEP, rust_timeout=LOOK_EVERY, yield_on_timeout=True):
                 yield
         except Exception as error:  # noqa: BLE001 - such as the system's bound on watches; whatever it is, looking helps
             log.warning("files can't be watched, so they are looked at", seconds=LOOK_EVERY / 1000, reason=str(error))

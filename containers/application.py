@@ -11,7 +11,6 @@ from prometheus_client import CollectorRegistry
 from app.clock import SystemClock
 from app.extension import Clock, HttpClient, InFlight, MetricsRegistry, Pool, Random
 from app.fleet.discovery import DiscoveryRunner
-from app.fleet.http_client import AioHttpClient
 from app.fleet.models import ModelLists
 from app.fleet.monitor import FleetMonitor
 from app.fleet.pool import EndpointPool
@@ -29,6 +28,7 @@ from app.routing.router import Router
 from app.settings.schema import Settings
 from app.transports.admin.server import AdminServer
 from app.transports.http.admission import Admission
+from app.transports.http.client import PooledHttpClient
 from app.transports.http.handler import Handler
 from app.transports.http.models import MergedModels
 from app.transports.http.server import HttpServer
@@ -56,7 +56,7 @@ class ApplicationContainer(containers.DeclarativeContainer):
     random = providers.Singleton(SystemRandom)
     metrics_registry = providers.Singleton(CollectorRegistry)
     plugin_metrics = providers.Singleton(PluginMetrics)
-    http_client = providers.Singleton(AioHttpClient)
+    http_client = providers.Singleton(PooledHttpClient)
     in_flight = providers.Singleton(InFlightCounts)
     pool = providers.Singleton(
         EndpointPool,

@@ -32,7 +32,8 @@ class ModelLists:
     async def cards(self, endpoint: Endpoint, timeout: float) -> Sequence[ModelCard] | None:  # noqa: ASYNC109
         """The endpoint's models as it describes them, None if it has no such list. Raises `OSError`."""
         url = f"{endpoint.url}/v1/models"
-        response = await self._http.get(url, timeout=timeout, tls=self.tls or True, socket=endpoint.socket)
+        over = {"socket": endpoint.socket} if endpoint.socket else {}
+        response = await self._http.get(url, timeout=timeout, tls=self.tls or True, **over)
         if response.status != 200:  # noqa: PLR2004
             return None
         try:

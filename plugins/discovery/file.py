@@ -16,6 +16,9 @@ from pointsman import DiscoveryError, Endpoint, EndpointSink, PluginParams, pars
 SIZE_LIMIT = 1024 * 1024
 """Bytes of the file that are read at most."""
 
+STEP = 100
+"""Milliseconds between two looks at what was noticed."""
+
 LOOK_EVERY = 5000
 """Milliseconds after which the file is looked at even if no change was noticed, as on some bind mounts."""
 
@@ -82,7 +85,7 @@ class FileDiscovery:
         if not self._watch:
             return
         folder = self._path.parent
-        async for _ in awatch(folder, recursive=False, rust_timeout=LOOK_EVERY, yield_on_timeout=True):
+        async for _ in awatch(folder, recursive=False, step=STEP, rust_timeout=LOOK_EVERY, yield_on_timeout=True):
             content = self._follow(sink, content)
 
     def _follow(self, sink: EndpointSink, content: bytes) -> bytes:

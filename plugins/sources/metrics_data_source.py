@@ -21,7 +21,7 @@ class MetricsDataSource:
         """Where the page is."""
 
         scheme: Literal["http", "https"] = "http"
-        """How to read it; an endpoint of `scheme: https` is always read so."""
+        """How to read it; an endpoint of `scheme: https` is always read so, here with certificates only if this says so too."""
         path: str = Field(default="/metrics", pattern=r"^/\S*$")
         """The page's path."""
         port: int | None = Field(default=None, ge=1, le=65535)
@@ -56,8 +56,9 @@ class MetricsDataSource:
             authority = f"{endpoint.host}:{self._params.port}"
         scheme = "https" if endpoint.tls else self._params.scheme
         url = f"{scheme}://{authority}{self._params.path}"
+        over = {"socket": endpoint.socket} if endpoint.socket else {}
         try:
-            response = await self._http.get(url, timeout=TIMEOUT, tls=self._tls, socket=endpoint.socket)
+            response = await self._http.get(url, timeout=TIMEOUT, tls=self._tls, **over)
         except ConnectionError as error:
             raise ScrapeError(f"{url}: {error}", unreachable=True) from error
         except OSError as error:
@@ -69,7 +70,7 @@ class MetricsDataSource:
 
 def _tls(params: MetricsDataSource.Params) -> ssl.SSLContext | bool:
     files = [path for path in (params.ca_cert_path, params.client_cert_path, params.client_key_path) if path]
-    if not files:
+    if params.scheme == "http" or not files:
         return not params.insecure_skip_verify
     try:
         return _context(params)

@@ -14,8 +14,8 @@ from prometheus_client import CollectorRegistry
 
 from app.extension import Clock, HttpClient, InFlight, MetricsRegistry, PluginName, Pool
 from app.extension import Random as Randomness
-from app.fleet.http_client import AioHttpClient, Response
 from app.routing.in_flight import InFlightCounts
+from app.transports.http.client import PooledHttpClient, Response
 from containers.catalogue import Catalogue, PluginType
 from pointsman.testing import FakeClock, FakePool, make_candidates
 
@@ -36,7 +36,7 @@ class OneOffClient:
 
     async def get(self, url: str, *, timeout: float, tls: SSLContext | bool = True) -> Response:  # noqa: ASYNC109
         """One request over a session of its own."""
-        client = AioHttpClient()
+        client = PooledHttpClient()
         try:
             return await client.get(url, timeout=timeout, tls=tls)
         finally:

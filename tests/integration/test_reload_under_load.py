@@ -114,9 +114,8 @@ def counted(app: Reloadable) -> Counter[str]:
     Connections to engines that are kept for later do not count: they have two ends here, and a task that serves them.
     """
     gc.collect()
-    session = app.container.http_client()._session
-    idle = sum(len(kept) for kept in session.connector._conns.values()) if session else 0
-    idle += sum(len(lane.connections) for lane in app.container.upstream()._lanes.values())
+    upstreams = (app.container.upstream(), *app.container.http_client()._upstreams.values())
+    idle = sum(len(lane.connections) for upstream in upstreams for lane in upstream._lanes.values())
     files = len(list(Path("/proc/self/fd").iterdir()))
     found = Counter(tasks=len(asyncio.all_tasks()) - idle, files=files - 2 * idle)
     for thing in gc.get_objects():

@@ -26,6 +26,16 @@ class Source(Protocol):
         """Go on."""
 
 
+class Sink(Protocol):
+    """Where an answer's body goes."""
+
+    def write(self, pieces: Sequence[bytes], end: End | None = None) -> None:
+        """More of it, and with `end` the end of it."""
+
+    def attach(self, source: Source) -> None:
+        """Where it comes from, to be held back when it is too much."""
+
+
 class AnswerWriter:
     """The answer to one request."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from app.domain.errors import UpstreamError, UpstreamTimeoutError
-from app.transports.http.answering import AnswerWriter
+from app.transports.http.answering import Sink
 from app.transports.http.codec.encoding import encode_last_chunk, encode_request
 from app.transports.http.codec.events import End, Field, Fields, ResponseHead
 from app.transports.http.codec.responses import AnswerError, ResponseDecoder
@@ -99,10 +99,10 @@ class Answer:
         self._end: End | None = None
         self._ended: asyncio.Future[None] | None = None
         self._failure: Exception | None = None
-        self._writer: AnswerWriter | None = None
+        self._writer: Sink | None = None
         self._paused = False
 
-    def pass_on(self, writer: AnswerWriter) -> asyncio.Future[None] | None:
+    def pass_on(self, writer: Sink) -> asyncio.Future[None] | None:
         """Passes the body on as it comes; None if that is all of it already, else what is done when it is all.
 
         Raises, as the future does, `UpstreamError` when the endpoint breaks off or stalls, `StalledClientError` when

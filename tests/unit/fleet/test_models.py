@@ -7,8 +7,8 @@ from ssl import SSLContext
 import orjson
 import pytest
 
-from app.fleet.http_client import Response
 from app.fleet.models import ModelLists
+from app.transports.http.client import Response
 from pointsman.testing import make_endpoint
 
 LIST = {"object": "list", "data": [{"id": "small", "max_model_len": 4096}, {"id": "large"}]}

@@ -11,7 +11,7 @@ from aiohttp import web
 from pydantic import ValidationError
 
 from app.extension import Endpoint, ScrapeError
-from app.fleet.http_client import AioHttpClient
+from app.transports.http.client import PooledHttpClient
 from plugins.sources.metrics_data_source import MetricsDataSource
 from pointsman.testing import make_endpoint
 from tests.unit.plugins.given import params_of
@@ -19,7 +19,7 @@ from tests.unit.plugins.given import params_of
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from app.fleet.http_client import Response
+    from app.transports.http.client import Response
 
 PAGE = "vllm:num_requests_waiting 3\n"
 
@@ -65,9 +65,9 @@ async def server() -> AsyncIterator[Endpoint]:
 
 
 @pytest.fixture
-async def http() -> AsyncIterator[AioHttpClient]:
+async def http() -> AsyncIterator[PooledHttpClient]:
     """A client that is closed at the end."""
-    client = AioHttpClient()
+    client = PooledHttpClient()
     yield client
     await client.close()
 
@@ -97,7 +97,7 @@ async def asked(endpoint: Endpoint, **params: Any) -> Recording:
     return client
 
 
-async def test_a_page_is_fetched(server: Endpoint, http: AioHttpClient) -> None:
+async def test_a_page_is_fetched(server: Endpoint, http: PooledHttpClient) -> None:
     fetched = await source(http).fetch(server)
     assert fetched.samples(["vllm:num_requests_waiting"])["vllm:num_requests_waiting"][0].value == 3
 
@@ -113,14 +113,14 @@ async def test_a_page_is_fetched(server: Endpoint, http: AioHttpClient) -> None:
     ],
 )
 async def test_another_answer_is_an_error_of_a_server_that_is_there(
-    path: str, said: str, server: Endpoint, http: AioHttpClient
+    path: str, said: str, server: Endpoint, http: PooledHttpClient
 ) -> None:
     with pytest.raises(ScrapeError, match=said) as caught:
         await source(http, path=path).fetch(server)
     assert not caught.value.unreachable
 
 
-async def test_a_refused_connection_is_unreachable(http: AioHttpClient) -> None:
+async def test_a_refused_connection_is_unreachable(http: PooledHttpClient) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         with pytest.raises(ScrapeError) as caught:
@@ -134,7 +134,7 @@ async def test_a_timeout_is_an_error_that_says_so() -> None:
     assert not caught.value.unreachable
 
 
-async def test_another_port_is_asked(server: Endpoint, http: AioHttpClient) -> None:
+async def test_another_port_is_asked(server: Endpoint, http: PooledHttpClient) -> None:
     elsewhere = Endpoint("elsewhere", "127.0.0.1", 1, {}, 2)
     fetched = await source(http, port=server.port).fetch(elsewhere)
     assert fetched.mentions("vllm:")

@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from app.fleet import http_client
-from app.fleet.http_client import AioHttpClient, Response
 from app.fleet.probe import connect
+from app.transports.http import client as http_client
+from app.transports.http.client import PooledHttpClient, Response
 from pointsman.testing import make_endpoint
 
 BAD_HOSTS = [pytest.param("gpu..local", id="empty label"), pytest.param("x" * 64 + ".local", id="label too long")]
@@ -44,9 +44,9 @@ async def serving(*pieces: bytes, hangs: bool = False) -> AsyncIterator[str]:
 
 
 @pytest.fixture
-async def client() -> AsyncIterator[AioHttpClient]:
+async def client() -> AsyncIterator[PooledHttpClient]:
     """A client that is closed at the end."""
-    client = AioHttpClient()
+    client = PooledHttpClient()
     yield client
     await client.close()
 
@@ -77,23 +77,23 @@ def whole(body: bytes, status: str = "200 OK", *headers: str) -> bytes:
         ),
     ],
 )
-async def test_an_answer_is_read_whole(client: AioHttpClient, answer: bytes, expected: Response) -> None:
+async def test_an_answer_is_read_whole(client: PooledHttpClient, answer: bytes, expected: Response) -> None:
     async with serving(answer) as url:
         assert await client.get(url, timeout=10) == expected
 
 
-async def test_an_answer_that_comes_in_pieces_is_read_whole(client: AioHttpClient) -> None:
+async def test_an_answer_that_comes_in_pieces_is_read_whole(client: PooledHttpClient) -> None:
     body = bytes(range(256)) * 8000
     async with serving(whole(body)) as url:
         assert (await client.get(url, timeout=10)).body == body
 
 
-async def test_a_client_may_be_used_again(client: AioHttpClient) -> None:
+async def test_a_client_may_be_used_again(client: PooledHttpClient) -> None:
     async with serving(whole(b"load 1\n", "200 OK", "Connection: close")) as url:
         assert await client.get(url, timeout=10) == await client.get(url, timeout=10)
 
 
-async def test_an_address_where_nothing_listens_is_a_connection_error(client: AioHttpClient) -> None:
+async def test_an_address_where_nothing_listens_is_a_connection_error(client: PooledHttpClient) -> None:
     with pytest.raises(ConnectionError, match=r".+"):
         await client.get(f"http://127.0.0.1:{unused_port()}/", timeout=10)
 
@@ -105,7 +105,7 @@ async def test_an_address_where_nothing_listens_is_a_connection_error(client: Ai
         pytest.param([b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab"], id="half a body"),
     ],
 )
-async def test_an_answer_that_takes_too_long_is_a_time_out(client: AioHttpClient, pieces: list[bytes]) -> None:
+async def test_an_answer_that_takes_too_long_is_a_time_out(client: PooledHttpClient, pieces: list[bytes]) -> None:
     async with serving(*pieces, hangs=True) as url:
         with pytest.raises(TimeoutError):
             await client.get(url, timeout=0.05)
@@ -120,7 +120,7 @@ async def test_an_answer_that_takes_too_long_is_a_time_out(client: AioHttpClient
         pytest.param([b"220 mail.example.org ESMTP\r\n\r\n"], id="not HTTP"),
     ],
 )
-async def test_an_answer_that_breaks_off_is_an_os_error(client: AioHttpClient, pieces: list[bytes]) -> None:
+async def test_an_answer_that_breaks_off_is_an_os_error(client: PooledHttpClient, pieces: list[bytes]) -> None:
     async with serving(*pieces) as url:
         with pytest.raises(OSError, match=r".+") as caught:
             await client.get(url, timeout=10)
@@ -129,7 +129,7 @@ async def test_an_answer_that_breaks_off_is_an_os_error(client: AioHttpClient, p
 
 @pytest.mark.parametrize(("size", "fits"), [pytest.param(10, True, id="limit"), pytest.param(11, False, id="over it")])
 async def test_an_answer_over_the_limit_is_an_os_error(
-    client: AioHttpClient, monkeypatch: pytest.MonkeyPatch, size: int, fits: bool
+    client: PooledHttpClient, monkeypatch: pytest.MonkeyPatch, size: int, fits: bool
 ) -> None:
     monkeypatch.setattr(http_client, "READ_LIMIT", 10)
     async with serving(whole(b"x" * size)) as url:
@@ -141,15 +141,15 @@ async def test_an_answer_over_the_limit_is_an_os_error(
 
 
 @pytest.mark.parametrize("host", BAD_HOSTS)
-async def test_a_host_name_that_can_not_be_is_an_os_error(client: AioHttpClient, host: str) -> None:
+async def test_a_host_name_that_can_not_be_is_an_os_error(client: PooledHttpClient, host: str) -> None:
     with pytest.raises(OSError, match=r".+"):
         await client.get(f"http://{host}:80/", timeout=10)
 
 
 async def test_a_client_that_was_not_used_can_be_closed() -> None:
-    client = AioHttpClient()
+    client = PooledHttpClient()
     await client.close()
-    assert client._session is None
+    assert not client._upstreams
 
 
 # -- the probe

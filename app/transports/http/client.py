@@ -1,0 +1,149 @@
+"""Short requests to model servers, over the same connections' code as the router's own."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from urllib.parse import urlsplit
+
+from app.domain.addresses import UNIX
+from app.domain.endpoint import Endpoint
+from app.domain.errors import UpstreamError
+from app.transports.http.answering import Source
+from app.transports.http.codec.events import End
+from app.transports.http.upstream import (
+    Answer,
+    DroppedError,
+    Outgoing,
+    Patience,
+    PoolLimits,
+    UnreachableError,
+    Upstream,
+)
+from app.transports.tls import ClientTls, client_context
+
+READ_LIMIT = 16 * 1024 * 1024
+"""Bytes of an answer that are read at most."""
+
+CONNECTIONS = 2
+"""Connections to one server at once."""
+
+IDLE = 15.0
+"""Seconds an idle connection is kept: longer than the usual time between two reads of a metrics page."""
+
+_LONG = 3600.0
+_HEADERS = [(b"accept", b"*/*"), (b"user-agent", b"pointsman")]
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A whole answer."""
+
+    status: int
+    body: bytes
+
+
+class PooledHttpClient:
+    """`HttpClient` over connections that are kept."""
+
+    def __init__(self) -> None:
+        self._upstreams: dict[ssl.SSLContext | bool, Upstream] = {}
+
+    async def get(
+        self,
+        url: str,
+        *,
+        timeout: float,  # noqa: ASYNC109
+        tls: ssl.SSLContext | bool = True,
+        socket: str | None = None,
+    ) -> Response:
+        """Reads `url` whole, redirects not followed; over the Unix socket of that path if one is given.
+
+        Raises `ConnectionError` when nothing answered there, `TimeoutError` when the answer took over `timeout`
+        seconds, `OSError` when it broke off or is larger than `READ_LIMIT`.
+        """
+        server, target = _split(url, socket)
+        try:
+            async with asyncio.timeout(timeout):
+                return await self._get(self._upstream(tls), server, target)
+        except UnreachableError as error:
+            cause = error.__cause__
+            raise ConnectionError(getattr(cause, "strerror", None) or str(cause) or error.cause) from error
+        except UpstreamError as error:
+            raise OSError(error.cause) from error
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        for upstream in self._upstreams.values():
+            await upstream.close()
+
+    def _upstream(self, tls: ssl.SSLContext | bool) -> Upstream:
+        found = self._upstreams.get(tls)
+        if found is None:
+            context = (
+                tls if isinstance(tls, ssl.SSLContext) else client_context(ClientTls(insecure_skip_verify=not tls))
+            )
+            found = self._upstreams[tls] = Upstream(
+                patience=Patience(_LONG, _LONG, _LONG), limits=PoolLimits(CONNECTIONS, IDLE), tls=context
+            )
+        return found
+
+    @staticmethod
+    async def _get(upstream: Upstream, server: Endpoint, target: str) -> Response:
+        request = Outgoing("GET", target, _HEADERS, b"", says_length=False)
+        try:
+            answer = await upstream.send(server, request)
+        except DroppedError as dropped:
+            if not dropped.reused:
+                raise
+            answer = await upstream.send(server, request, fresh=True)
+        try:
+            return Response(answer.head.status, await _Collector().body_of(answer))
+        finally:
+            answer.close()
+
+
+class _Collector:
+    """Where an answer goes that is wanted whole."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._answer: Answer | None = None
+
+    async def body_of(self, answer: Answer) -> bytes:
+        """The whole body. Raises `OSError` for one that is too large, `UpstreamError` for one that breaks off."""
+        self._answer = answer
+        rest = answer.pass_on(self)
+        if rest is not None:
+            await rest
+        if self._size > READ_LIMIT:
+            raise OSError(f"the answer is larger than {READ_LIMIT} bytes")
+        return b"".join(self._pieces)
+
+    def write(self, pieces: Sequence[bytes], end: End | None = None) -> None:  # noqa: ARG002
+        """More of the body."""
+        self._pieces += pieces
+        self._size += sum(map(len, pieces))
+        if self._size > READ_LIMIT and self._answer is not None:
+            self._pieces.clear()
+            self._answer.fail(OSError(f"the answer is larger than {READ_LIMIT} bytes"))
+
+    def attach(self, source: Source) -> None:
+        """It takes all there is, at once."""
+
+
+@lru_cache(maxsize=4096)
+def _split(url: str, socket: str | None) -> tuple[Endpoint, str]:
+    """The server that a URL names, and the target there."""
+    parts = urlsplit(url)
+    tls = parts.scheme == "https"
+    target = parts.path or "/"
+    if parts.query:
+        target = f"{target}?{parts.query}"
+    if socket is not None:
+        return Endpoint(url, f"{UNIX}{socket}", 0, tls=tls), target
+    return Endpoint(url, parts.hostname or "", parts.port or (443 if tls else 80), tls=tls), target
