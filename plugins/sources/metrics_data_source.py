@@ -21,7 +21,7 @@ class MetricsDataSource:
         """Where the page is."""
 
         scheme: Literal["http", "https"] = "http"
-        """How to read it; an endpoint of `scheme: https` is always read so, here with certificates only if this says so too."""
+        """How to read it; an endpoint of `scheme: https` is always read by https."""
         path: str = Field(default="/metrics", pattern=r"^/\S*$")
         """The page's path."""
         port: int | None = Field(default=None, ge=1, le=65535)
