@@ -6,6 +6,7 @@ from ssl import SSLContext
 
 from app.fleet.monitor import MonitorOptions
 from app.settings.schema import Settings
+from app.settings.sections import PoolTls
 from app.transports.admin.server import AdminListen
 from app.transports.http.admission import Limits
 from app.transports.http.upstream import Patience, PoolLimits
@@ -53,9 +54,11 @@ def server_tls(settings: Settings) -> SSLContext | None:
     return server_context(ServerTls(tls.cert_file, tls.key_file, tls.client_ca_file))
 
 
-def client_tls(settings: Settings) -> SSLContext:
-    """TLS to endpoints. Raises `OSError`."""
+def client_tls(settings: Settings) -> SSLContext | None:
+    """TLS to endpoints, if that is anything but the usual. Raises `OSError`."""
     tls = settings.pool.tls
+    if tls == PoolTls() and not any(endpoint.scheme == "https" for endpoint in settings.pool.endpoints):
+        return None
     return client_context(ClientTls(tls.ca_file, tls.cert_file, tls.key_file, tls.insecure_skip_verify))
 
 
@@ -68,4 +71,4 @@ def http_listen(settings: Settings) -> Address:
 def admin_listen(settings: Settings) -> AdminListen:
     """Where the admin pages listen."""
     admin = settings.transports.admin
-    return AdminListen(Address(admin.bind, admin.port), admin.allow_from)
+    return AdminListen(admin.bind, admin.port, admin.allow_from)

@@ -19,9 +19,15 @@ METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 class AdminListen:
     """Where to listen, and who may look."""
 
-    address: Address
+    bind: str
+    port: int
     allow_from: Sequence[str]
     """Networks that may read `/debug` and use `/-/reload`."""
+
+    @property
+    def address(self) -> Address:
+        """Where to listen."""
+        return Address(self.bind, self.port)
 
 
 async def _no_reload() -> tuple[str, bool]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from collections.abc import Sequence
+from http import HTTPStatus
 from typing import Protocol
 
 from app.transports.http.codec.encoding import encode_chunk, encode_last_chunk, encode_response
@@ -66,6 +69,8 @@ class AnswerWriter:
 
     def begin(self, head: ResponseHead, fields: list[Field]) -> None:
         """The head of an answer whose body is to follow by `write`, with which it goes out."""
+        if head.status == HTTPStatus.NO_CONTENT:
+            fields = [field for field in fields if field[0] != b"content-length"]  # RFC 9110, section 8.6
         if not head.bodiless and head.content_length is None:
             if self._http_1_1:
                 self._chunked = True
@@ -101,7 +106,7 @@ class AnswerWriter:
         if self._http_1_1:
             self._transport.close()
         else:
-            self._transport.abort()  # without chunks only a reset tells a break from an end
+            _reset(self._transport)  # without chunks only that tells a break from an end
 
     def attach(self, source: Source) -> None:
         """Where the body comes from, to be held back as long as the client takes nothing."""
@@ -129,3 +134,11 @@ class AnswerWriter:
     def _write(self, data: bytes) -> None:
         if not self._transport.is_closing():
             self._transport.write(data)
+
+
+def _reset(transport: asyncio.Transport) -> None:
+    """Ends a connection so that the other side can't take it for an end that was meant."""
+    connection = transport.get_extra_info("socket")
+    if connection is not None:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    transport.abort()

@@ -69,6 +69,8 @@ class ClientConnection(asyncio.Protocol):
         self._waiter: asyncio.Future[None] | None = None
         self._writer: AnswerWriter | None = None
         self._held_back = self._paused = False
+        self.closed: asyncio.Future[None] = loop.create_future()
+        """Done when the connection is gone, and all that was written to it with it."""
 
     # -- called by the event loop
 
@@ -85,6 +87,8 @@ class ClientConnection(asyncio.Protocol):
             return
         for event in self._decoder.feed(data):
             self._take(event)
+            if self._last:
+                break
         if self._wait is None:
             self._hold_back()
         else:
@@ -119,13 +123,17 @@ class ClientConnection(asyncio.Protocol):
                 self._admission.leave()
         self._queue.clear()
         self.task.cancel()
+        if not self.closed.done():
+            self.closed.set_result(None)
 
     # -- called by the server
 
     def drain(self) -> None:
-        """Ends an idle connection; one that is in use ends with its answer."""
+        """Ends an idle connection; one that is in use ends with its answer, which says so if it has not begun."""
         if self._wait in (_Wait.REQUEST, _Wait.HEAD) and not self._queue:
-            self._transport.close()
+            self._close()
+        elif self._writer is not None and not self._writer.begun:
+            self._writer.closes = True
 
     def abort(self) -> None:
         """Ends it now."""
@@ -212,7 +220,7 @@ class ClientConnection(asyncio.Protocol):
         if incoming.error is not None and not self._transport.is_closing():
             self._linger()
         else:
-            self._transport.close()
+            self._close()
         return False
 
     async def _next(self) -> Incoming | None:
@@ -225,7 +233,7 @@ class ClientConnection(asyncio.Protocol):
                     self._read_on()
                 return incoming
             if not queue and self._admission.draining:
-                self._transport.close()
+                self._close()
                 return None
             await self._until(*self._what_is_missing())
 
@@ -270,7 +278,7 @@ class ClientConnection(asyncio.Protocol):
         if self._waiter is not None and self._waiter.done():
             return  # it came at the last moment
         if self._wait in (_Wait.REQUEST, _Wait.CLOSE):
-            self._transport.close()
+            self._close()
         elif self._wait is _Wait.CLIENT:
             self._transport.abort()
         elif self._wait is _Wait.HEAD:
@@ -278,6 +286,14 @@ class ClientConnection(asyncio.Protocol):
         elif self._wait is _Wait.BODY:
             self._refuse(ClientTimeoutError(f"the body did not come within {limits.body_timeout:g} s"))
         self._wake()
+
+    def _close(self) -> None:
+        """Ends the connection when the client has taken all that was written, or takes too long for it."""
+        self._last = True
+        self._transport.close()
+        if not self.closed.done():
+            self._wait, self._waiter = _Wait.CLIENT, None
+            self._deadline.set(self._admission.limits.stall)
 
     def _linger(self) -> None:
         """Lets the client read the answer: closing at once would reset the connection under it."""

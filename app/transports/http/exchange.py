@@ -307,8 +307,11 @@ class EndpointConnection(asyncio.Protocol):
             answer.fail(DroppedError(answer.endpoint, cause, reused=self._used and not self._heard))
 
     def _break_off(self, failure: Exception) -> None:
-        if self._answer is not None:
-            self._answer.fail(failure)
+        answer = self._answer
+        if answer is not None and self._used and not answer.begun.done():  # it may be left of the answer before
+            failure = DroppedError(answer.endpoint, str(failure), reused=True)
+        if answer is not None:
+            answer.fail(failure)
         self._transport.abort()
 
     def _too_late(self) -> None:

@@ -58,15 +58,15 @@ class HttpServer:
             connection.drain()
         with suppress(TimeoutError):
             await asyncio.wait_for(self._admission.ended(), timeout)
-            await self._ended(FLUSH)
+            await self._gone(FLUSH)
         for connection in tuple(self._connections):
             connection.abort()
-        await self._ended(FLUSH)
+        await self._gone(FLUSH)
 
-    async def _ended(self, seconds: float) -> None:
-        tasks = [connection.task for connection in self._connections]
-        if tasks:
-            await asyncio.wait(tasks, timeout=seconds)
+    async def _gone(self, seconds: float) -> None:
+        open_ones = [connection.closed for connection in self._connections]
+        if open_ones:
+            await asyncio.wait(open_ones, timeout=seconds)
 
     async def _open(self, address: Address) -> Opened:
         loop = asyncio.get_running_loop()

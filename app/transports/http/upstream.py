@@ -44,6 +44,7 @@ class Upstream:
         """May be replaced at any time."""
         self._lanes: dict[tuple[str, bool], _Lane] = {}
         self._sweep: asyncio.TimerHandle | None = None
+        self._closed = False
 
     async def send(self, endpoint: Endpoint, outgoing: Outgoing, *, fresh: bool = False) -> Answer:
         """An endpoint's answer that has begun; with `fresh` over a connection that was not used before.
@@ -64,6 +65,7 @@ class Upstream:
 
     async def close(self) -> None:
         """Closes all connections."""
+        self._closed = True
         if self._sweep is not None:
             self._sweep.cancel()
             self._sweep = None
@@ -79,6 +81,9 @@ class Upstream:
         try:
             async with asyncio.timeout(self.patience.connect):
                 while self.limits.connections and lane.size >= self.limits.connections:
+                    if fresh and lane.idle:
+                        lane.drop(lane.idle[0])
+                        continue
                     await lane.wait()
                     connection = None if fresh else lane.take(self.limits.idle)
                     if connection is not None:
@@ -101,7 +106,7 @@ class Upstream:
 
     def sweep_later(self) -> None:
         """Has idle connections looked through after a while."""
-        if self._sweep is None:
+        if self._sweep is None and not self._closed:
             self._sweep = asyncio.get_running_loop().call_later(self.limits.idle, self._sweep_now)
 
     def _sweep_now(self) -> None:
@@ -128,13 +133,13 @@ class _Lane:
 
     @property
     def size(self) -> int:
-        """Connections, those that are being opened among them."""
-        return len(self.connections) + self._connecting
+        """Connections that are open, and those that are being opened."""
+        return sum(connection.is_open for connection in self.connections) + self._connecting
 
     @property
     def is_unused(self) -> bool:
         """Whether it has no connection, and nobody waits for one."""
-        return not self.size and not self._waiting
+        return not self.connections and not self._connecting and not self._waiting
 
     def take(self, idle: float) -> EndpointConnection | None:
         """An idle connection that is at most `idle` seconds old."""
@@ -144,14 +149,19 @@ class _Lane:
                 connection = self.idle.pop()
                 if connection.is_open and connection.idle_since >= oldest:
                     return connection
-                connection.abort()
+                self.drop(connection)
         return None
+
+    def drop(self, connection: EndpointConnection) -> None:
+        """Ends a connection, which no longer counts."""
+        connection.abort()
+        self._lost(connection)
 
     def expire(self, idle: float) -> None:
         """Ends what has been idle for longer than `idle` seconds."""
         oldest = self._loop.time() - idle
         while self.idle and self.idle[0].idle_since < oldest:
-            self.idle.pop(0).abort()
+            self.drop(self.idle[0])
 
     async def wait(self) -> None:
         """Returns when a connection is idle or gone."""
@@ -186,7 +196,7 @@ class _Lane:
                 await self._loop.create_connection(protocol, endpoint.address, endpoint.port, ssl=tls)
         except BaseException:
             for connection in self.connections.intersection(made):
-                connection.abort()
+                self.drop(connection)  # uvloop tells nobody that it is lost
             self._wake_one()
             self._upstream.sweep_later()
             raise

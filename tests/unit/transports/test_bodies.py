@@ -1,20 +1,17 @@
-"""Bodies: inflated within bounds, and read within bounds."""
+"""Bodies: inflated within bounds, and taken as they came."""
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 import zlib
 from typing import TYPE_CHECKING, Any
-from unittest.mock import Mock
 
 import pytest
-from aiohttp import StreamReader
-from aiohttp.base_protocol import BaseProtocol
-from aiohttp.test_utils import make_mocked_request
 
 from app.domain.errors import BadRequestError, BodyTooLargeError
-from app.transports.http.bodies import decompressed, read_body
+from app.transports.http.bodies import decompressed
+from app.transports.http.codec.events import RequestHead
+from app.transports.http.incoming import Incoming
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,49 +81,10 @@ def test_two_members_over_the_limit_together_are_too_large() -> None:
         decompressed(gzip.compress(b"x" * 600) * 2, "gzip", limit=LIMIT)
 
 
-# -- reading
-
-
-def request_with(reader: StreamReader, headers: dict[str, str]) -> Any:
-    return make_mocked_request("POST", "/", headers=headers, payload=reader)
-
-
-def reader(*pieces: bytes, ended: bool = True) -> StreamReader:
-    protocol = BaseProtocol(asyncio.get_running_loop())
-    protocol.transport = Mock(spec=asyncio.Transport)
-    made = StreamReader(protocol, 2**16, loop=asyncio.get_running_loop())
-    for piece in pieces:
-        made.feed_data(piece)
-    if ended:
-        made.feed_eof()
-    return made
-
-
-CHUNKED = {"transfer-encoding": "chunked"}
-
-
-async def test_a_body_is_read_whole() -> None:
-    body = await read_body(request_with(reader(b"ab", b"cd"), CHUNKED), limit=4, timeout=5)
-    assert body == b"abcd"
-
-
-async def test_a_body_over_the_limit_is_too_large() -> None:
-    with pytest.raises(BodyTooLargeError):
-        await read_body(request_with(reader(b"abc", b"de"), CHUNKED), limit=4, timeout=5)
-
-
-async def test_a_body_that_says_it_is_over_the_limit_is_not_read() -> None:
-    with pytest.raises(BodyTooLargeError):
-        await read_body(request_with(reader(ended=False), {"content-length": "5"}), limit=4, timeout=5)
-
-
-async def test_a_request_without_a_body_has_an_empty_one() -> None:
-    assert await read_body(make_mocked_request("GET", "/"), limit=4, timeout=5) == b""
-
-
-async def test_a_body_that_does_not_come_is_a_bad_request() -> None:
-    with pytest.raises(BadRequestError, match="within 0 s"):
-        await read_body(request_with(reader(b"a", ended=False), CHUNKED), limit=4, timeout=0)
+def test_a_body_in_as_many_pieces_as_are_allowed_is_inflated() -> None:
+    assert (
+        decompressed(b"".join(gzip.compress(b"%x" % i) for i in range(16)), "gzip", limit=1000) == b"0123456789abcdef"
+    )
 
 
 def test_a_body_in_very_many_pieces_is_refused_before_they_cost_much() -> None:
@@ -136,3 +94,31 @@ def test_a_body_in_very_many_pieces_is_refused_before_they_cost_much() -> None:
 
 def test_zeros_after_the_end_are_padding() -> None:
     assert decompressed(gzip.compress(b"{}") + b"\0" * 100, "gzip", limit=1000) == b"{}"
+
+
+# -- coming in
+
+
+def coming(*pieces: bytes) -> Incoming:
+    made = Incoming(RequestHead("POST", "/", [], None, True, True, True, False), None)  # noqa: FBT003
+    made.pieces += pieces
+    return made
+
+
+@pytest.mark.parametrize("pieces", [(), (b"ab",), (b"ab", b"", b"cd")])
+def test_a_body_is_taken_whole_and_once(pieces: tuple[bytes, ...]) -> None:
+    incoming = coming(*pieces)
+    assert (incoming.take_body(), incoming.take_body()) == (b"".join(pieces), b"")
+
+
+def test_a_body_that_came_in_one_piece_is_not_copied() -> None:
+    piece = b"x" * 1000
+    assert coming(piece).take_body() is piece
+
+
+def test_a_request_is_answered_when_it_is_whole_or_refused() -> None:
+    unfinished, whole, refused = coming(b"a"), coming(b"a"), coming(b"a")
+    whole.whole = True
+    refused.error = BadRequestError("no")
+    assert [one.ready for one in (unfinished, whole, refused)] == [False, True, True]
+    assert Incoming(None, BadRequestError("no")).ready

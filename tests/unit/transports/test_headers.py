@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import pytest
-from multidict import CIMultiDict, CIMultiDictProxy
 
-from app.transports.http.headers import lower_case, to_client, to_endpoint
+from app.transports.http.codec.events import Field
+from app.transports.http.headers import lower_case, to_client, to_endpoint, trailing, value_of
 
 Pairs = list[tuple[str, str]]
 
 
-def of(*pairs: tuple[str, str]) -> CIMultiDictProxy[str]:
-    return CIMultiDictProxy(CIMultiDict(pairs))
+def of(*pairs: tuple[str, str]) -> list[Field]:
+    """Headers as the decoders tell them: in lower case, without white space around."""
+    return [(name.lower().encode("latin-1"), value.strip(" \t").encode("latin-1")) for name, value in pairs]
+
+
+def text(fields: list[Field]) -> Pairs:
+    return [(name.decode(), value.decode()) for name, value in fields]
 
 
 def sent(*pairs: tuple[str, str]) -> Pairs:
     """What the endpoint gets besides the request's id."""
-    return [(name, value) for name, value in to_endpoint(of(*pairs), "r1").items() if name != "x-request-id"]
+    return [pair for pair in text(to_endpoint(of(*pairs), b"r1")) if pair[0] != "x-request-id"]
 
 
 def answered(*pairs: tuple[str, str]) -> Pairs:
     """What the client gets besides the two headers of the router."""
     ours = ("x-request-id", "x-gateway-destination-endpoint-served")
-    return [(name, value) for name, value in to_client(of(*pairs), "r1", "10.0.0.1:80").items() if name not in ours]
+    return [pair for pair in text(to_client(of(*pairs), b"r1", b"10.0.0.1:80")) if pair[0] not in ours]
 
 
 HOP_BY_HOP = [
@@ -60,7 +65,7 @@ ROUTER_S = [
 
 @pytest.mark.parametrize("name", PASSING)
 def test_a_header_for_the_other_side_passes_both_ways(name: str) -> None:
-    assert (sent((name, "v")), answered((name, "v"))) == ([(name, "v")], [(name, "v")])
+    assert (sent((name, "v")), answered((name, "v"))) == ([(name.lower(), "v")], [(name.lower(), "v")])
 
 
 @pytest.mark.parametrize("name", HOP_BY_HOP)
@@ -73,7 +78,7 @@ def test_a_header_for_the_router_is_not_sent_on(name: str) -> None:
     assert sent((name, "v")) == []
 
 
-@pytest.mark.parametrize("name", ["Host", "content-length", "Expect"])
+@pytest.mark.parametrize("name", ["Host", "content-length", "Expect", "HTTP2-Settings"])
 def test_what_the_router_sets_anew_is_not_sent_on(name: str) -> None:
     assert sent((name, "v")) == []
 
@@ -93,7 +98,12 @@ def test_what_connection_names_passes_neither_way(connection: Pairs) -> None:
 
 
 def test_connection_can_t_take_the_request_id_away() -> None:
-    assert to_endpoint(of(("Connection", "x-request-id")), "r1")["x-request-id"] == "r1"
+    assert text(to_endpoint(of(("Connection", "x-request-id")), b"r1")) == [("x-request-id", "r1")]
+
+
+def test_connection_can_t_take_who_served_away() -> None:
+    headers = text(to_client(of(("Connection", "x-gateway-destination-endpoint-served")), b"r1", b"a:1"))
+    assert headers == [("x-request-id", "r1"), ("x-gateway-destination-endpoint-served", "a:1")]
 
 
 def test_repeated_headers_stay_repeated_and_in_order() -> None:
@@ -103,13 +113,13 @@ def test_repeated_headers_stay_repeated_and_in_order() -> None:
 
 @pytest.mark.parametrize("given", [[], [("X-Request-ID", "other")], [("x-request-id", "a"), ("X-Request-Id", "b")]])
 def test_the_request_id_is_the_router_s_and_stands_once(given: Pairs) -> None:
-    ways = [to_endpoint(of(*given), "r1"), to_client(of(*given), "r1", "a:1")]
-    assert [headers.getall("x-request-id") for headers in ways] == [["r1"], ["r1"]]
+    ways = [to_endpoint(of(*given), b"r1"), to_client(of(*given), b"r1", b"a:1")]
+    assert [[value for name, value in way if name == b"x-request-id"] for way in ways] == [[b"r1"], [b"r1"]]
 
 
 def test_an_endpoint_can_t_say_that_another_one_served() -> None:
-    headers = to_client(of(("X-Gateway-Destination-Endpoint-Served", "other:1")), "r1", "10.0.0.1:80")
-    assert headers.getall("x-gateway-destination-endpoint-served") == ["10.0.0.1:80"]
+    headers = text(to_client(of(("X-Gateway-Destination-Endpoint-Served", "other:1")), b"r1", b"10.0.0.1:80"))
+    assert headers == [("x-request-id", "r1"), ("x-gateway-destination-endpoint-served", "10.0.0.1:80")]
 
 
 def test_an_endpoint_can_t_give_the_router_s_reason() -> None:
@@ -131,3 +141,34 @@ def test_the_length_of_an_answer_passes() -> None:
 )
 def test_plugins_see_names_in_lower_case_and_repeated_ones_joined(pairs: Pairs, seen: dict[str, str]) -> None:
     assert lower_case(of(*pairs)) == seen
+
+
+def test_plugins_see_headers_as_they_would_see_any_mapping() -> None:
+    headers = lower_case(of(("x-a", "1"), ("x-b", "2"), ("x-a", "3")))
+    assert (list(headers), len(headers), headers["x-b"]) == (["x-a", "x-b"], 2, "2")
+    assert (headers.get("x-c"), headers.get("x-c", ""), "x-c" in headers, "x-a" in headers) == (None, "", False, True)
+    with pytest.raises(KeyError):
+        headers["x-c"]
+
+
+def test_plugins_see_what_is_no_text_with_its_bytes_replaced() -> None:
+    assert lower_case([(b"x-a", b"caf\xc3\xa9"), (b"x-b", b"caf\xe9")]) == {"x-a": "caf\u00e9", "x-b": "caf\ufffd"}
+
+
+@pytest.mark.parametrize(("name", "value"), [("x-a", "1"), ("x-b", ""), ("x-c", "")])
+def test_the_first_value_of_a_header_counts(name: str, value: str) -> None:
+    assert value_of(of(("x-a", "1"), ("x-a", "2"), ("x-b", "")), name.encode()) == value
+
+
+FRAMING = ["content-length", "Transfer-Encoding", "host", "Trailer", "connection", "expect", "x-request-id"]
+
+
+@pytest.mark.parametrize("name", [*FRAMING, *HOP_BY_HOP, *ROUTER_S])
+def test_a_trailer_that_is_not_for_the_other_side_does_not_pass(name: str) -> None:
+    assert trailing(of((name, "v"))) == []
+
+
+def test_other_trailers_pass_in_order() -> None:
+    pairs = [("x-sum", "1"), ("server-timing", "a"), ("x-sum", "2")]
+    assert text(trailing(of(*pairs))) == pairs
+    assert trailing(()) == []

@@ -6,13 +6,23 @@ import asyncio
 import errno
 import socket
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from app.domain.errors import UpstreamError, UpstreamTimeoutError
-from app.transports.http.upstream import LARGE_BODY, DroppedError, UnreachableError, Upstream
+from app.transports.http.codec.events import End
+from app.transports.http.upstream import (
+    Answer,
+    DroppedError,
+    Outgoing,
+    Patience,
+    PoolLimits,
+    UnreachableError,
+    Upstream,
+)
 from pointsman.testing import make_endpoint
+from tests.support.running import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -43,20 +53,44 @@ async def endpoint(serve: Serve) -> AsyncIterator[Endpoint]:
 
 
 @asynccontextmanager
-async def upstream(*, response: float = 20.0, idle: float = 20.0) -> AsyncIterator[Upstream]:
-    made = Upstream(connect_timeout=20.0, response_timeout=response, idle_timeout=idle)
+async def upstream(
+    *, connect: float = 20.0, response: float = 20.0, idle: float = 20.0, limits: PoolLimits | None = None
+) -> AsyncIterator[Upstream]:
+    made = Upstream(patience=Patience(connect, response, idle), limits=limits or PoolLimits(idle=20.0))
     try:
         yield made
     finally:
         await made.close()
 
 
-async def answer(one: Upstream, to: Endpoint, body: bytes = b"") -> bytes:
-    response = await one.send(to, "POST", "/v1/x?y=%2F", {"host": "h"}, body)
+class Writer:
+    """The client's side."""
+
+    def __init__(self) -> None:
+        self.got = b""
+
+    def write(self, pieces: list[bytes], end: End | None = None) -> None:
+        self.got += b"".join(pieces)
+
+    def attach(self, source: Answer) -> None:
+        pass
+
+
+def post(body: bytes = b"") -> Outgoing:
+    return Outgoing("POST", "/v1/x?y=%2F", [(b"a", b"b")], body)
+
+
+async def answer(one: Upstream, to: Endpoint, body: bytes = b"", *, fresh: bool = False) -> bytes:
+    begun = await one.send(to, post(body), fresh=fresh)
+    writer: Any = Writer()
     try:
-        return b"".join([piece async for piece in one.body(to, response)])
+        rest = begun.pass_on(writer)
+        if rest is not None:
+            await rest
     finally:
-        response.close()
+        begun.close()
+    got: bytes = writer.got
+    return got
 
 
 async def head_of(reader: asyncio.StreamReader) -> bytes:
@@ -116,12 +150,13 @@ async def test_a_request_is_sent_as_it_came() -> None:
 
     async with endpoint(record) as to, upstream() as one:
         await answer(one, to)
-    assert heads[0].lower() == b"post /v1/x?y=%2f http/1.1\r\nhost: h\r\ncontent-length: 0\r\n\r\n"
+    host = to.authority.encode()
+    assert heads == [b"POST /v1/x?y=%2F HTTP/1.1\r\nhost: " + host + b"\r\na: b\r\ncontent-length: 0\r\n\r\n"]
 
 
 @pytest.mark.parametrize(
     "size",
-    [pytest.param(5, id="small"), pytest.param(LARGE_BODY, id="just small"), pytest.param(3_000_000, id="large")],
+    [pytest.param(5, id="small"), pytest.param(65_536, id="middling"), pytest.param(3_000_000, id="large")],
 )
 async def test_a_body_is_sent_whole_with_its_length(size: int) -> None:
     received = asyncio.get_running_loop().create_future()
@@ -146,12 +181,18 @@ async def test_where_nothing_listens_is_unreachable() -> None:
                 await answer(one, to)
 
 
-@pytest.mark.parametrize("serve", [pytest.param(close_at_once, id="closed"), pytest.param(no_http, id="no HTTP")])
-async def test_without_an_answer_the_request_is_dropped(serve: Serve) -> None:
-    async with endpoint(serve) as to, upstream() as one:
+async def test_without_an_answer_the_request_is_dropped() -> None:
+    async with endpoint(close_at_once) as to, upstream() as one:
         with pytest.raises(DroppedError) as caught:
             await answer(one, to)
     assert (caught.value.endpoint, caught.value.reused) == ("e", False)
+
+
+async def test_what_is_no_answer_is_a_failure() -> None:
+    async with endpoint(no_http) as to, upstream() as one:
+        with pytest.raises(UpstreamError, match="not valid HTTP") as caught:
+            await answer(one, to)
+    assert type(caught.value) is UpstreamError
 
 
 async def test_a_request_dropped_on_an_idle_connection_says_so() -> None:
@@ -188,15 +229,153 @@ async def test_an_answer_that_stalls_is_a_failure() -> None:
 
 async def test_an_upstream_that_was_not_used_can_be_closed() -> None:
     async with upstream() as one:
-        assert one._session is None
+        await one.close()
 
 
-async def test_a_want_of_something_here_is_not_the_endpoints_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.EADDRNOTAVAIL])
+async def test_a_want_of_something_here_is_not_the_endpoints_fault(
+    number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def no_more(*_: object, **__: object) -> None:
-        raise OSError(errno.EMFILE, "Too many open files")
+        raise OSError(number, "None left")
 
-    monkeypatch.setattr("aiohttp.connector.aiohappyeyeballs.start_connection", no_more)
+    monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", no_more)
     async with upstream() as one:
-        with pytest.raises(UpstreamError, match="no connection from here: Too many open files") as caught:
+        with pytest.raises(UpstreamError, match="no connection from here: None left") as caught:
             await answer(one, make_endpoint())
     assert not isinstance(caught.value, UnreachableError)
+
+
+async def test_a_connection_that_does_not_open_in_time_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def never(*_: object, **__: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", never)
+    async with upstream(connect=0.01) as one:
+        with pytest.raises(UnreachableError):
+            await answer(one, make_endpoint())
+
+
+async def test_a_name_that_can_be_none_is_unreachable() -> None:
+    async with upstream() as one:
+        with pytest.raises(UnreachableError, match="can't be a host name"):
+            await answer(one, make_endpoint("e", address="a" * 64 + ".example"))
+
+
+# -- the connections
+
+
+class Counting:
+    """An endpoint that answers all requests of all connections, and counts both."""
+
+    def __init__(self) -> None:
+        self.connections = self.requests = self.open = 0
+        self.hold = asyncio.Event()
+        self.hold.set()
+
+    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        self.open += 1
+        try:
+            while True:
+                await head_of(reader)
+                self.requests += 1
+                await self.hold.wait()
+                writer.write(HEAD + b"done")
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            self.open -= 1
+
+
+async def test_a_connection_is_used_again() -> None:
+    counting = Counting()
+    async with endpoint(counting) as to, upstream() as one:
+        assert [await answer(one, to) for _ in range(3)] == [b"done"] * 3
+        assert (counting.requests, counting.connections) == (3, 1)
+    await until(lambda: not counting.open)
+
+
+async def test_a_request_that_wants_a_new_connection_gets_one() -> None:
+    counting = Counting()
+    async with endpoint(counting) as to, upstream() as one:
+        for fresh in (False, True, False):
+            await answer(one, to, fresh=fresh)
+        assert counting.connections == 2
+
+
+async def test_idle_connections_expire_and_nothing_is_left_of_them() -> None:
+    counting = Counting()
+    async with endpoint(counting) as to, upstream(limits=PoolLimits(idle=0.1)) as one:
+        await asyncio.gather(*(answer(one, to) for _ in range(3)))
+        assert counting.connections == 3
+        await until(lambda: not counting.open)
+        await until(lambda: not one._lanes)
+        await answer(one, to)
+        assert counting.connections == 4
+
+
+async def test_endpoints_of_one_address_share_connections() -> None:
+    counting = Counting()
+    async with endpoint(counting) as to, upstream() as one:
+        await answer(one, to)
+        await answer(one, make_endpoint("other", port=to.port))
+        assert counting.connections == 1
+
+
+async def test_no_more_connections_are_opened_than_allowed() -> None:
+    counting = Counting()
+    counting.hold.clear()
+    async with endpoint(counting) as to, upstream(limits=PoolLimits(connections=2, idle=20.0)) as one:
+        answers = [asyncio.create_task(answer(one, to)) for _ in range(5)]
+        await until(lambda: counting.requests == 2)
+        counting.hold.set()
+        assert await asyncio.gather(*answers) == [b"done"] * 5
+        assert (counting.requests, counting.connections) == (5, 2)
+
+
+async def test_who_waits_too_long_for_a_connection_is_told_that_all_are_in_use() -> None:
+    counting = Counting()
+    counting.hold.clear()
+    limits = PoolLimits(connections=1, idle=20.0)
+    async with endpoint(counting) as to, upstream(connect=0.05, limits=limits) as one:
+        first = asyncio.create_task(answer(one, to))
+        await until(lambda: counting.requests)
+        with pytest.raises(UpstreamError, match="all 1 connections to it are in use") as caught:
+            await answer(one, to)
+        assert not isinstance(caught.value, UnreachableError)
+        counting.hold.set()
+        assert await first == b"done"
+        assert await answer(one, to) == b"done"
+
+
+async def test_who_gives_up_passes_its_turn_on() -> None:
+    counting = Counting()
+    counting.hold.clear()
+    async with endpoint(counting) as to, upstream(limits=PoolLimits(connections=1, idle=20.0)) as one:
+        first, second, third = [asyncio.create_task(answer(one, to)) for _ in range(3)]
+        await until(lambda: counting.requests)
+        second.cancel()
+        await asyncio.wait([second])
+        counting.hold.set()
+        assert [await first, await third] == [b"done"] * 2
+
+
+async def test_a_limit_may_be_raised() -> None:
+    counting = Counting()
+    counting.hold.clear()
+    async with endpoint(counting) as to, upstream(limits=PoolLimits(connections=1, idle=20.0)) as one:
+        first = asyncio.create_task(answer(one, to))
+        await until(lambda: counting.requests == 1)
+        one.limits = PoolLimits(connections=2, idle=20.0)
+        second = asyncio.create_task(answer(one, to))
+        await until(lambda: counting.requests == 2)
+        counting.hold.set()
+        assert [await first, await second] == [b"done"] * 2
+
+
+async def test_a_request_that_wants_a_new_connection_takes_the_place_of_an_idle_one() -> None:
+    counting = Counting()
+    async with endpoint(counting) as to, upstream(connect=0.1, limits=PoolLimits(connections=1, idle=20.0)) as one:
+        await answer(one, to)
+        assert await answer(one, to, fresh=True) == b"done"

@@ -13,7 +13,7 @@ from app.transports.http.codec.heads import HEAD_END, GrammarError, check_unfini
 _CRLF = b"\r\n"
 _TOKEN = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
 _QUOTED = rb"\"(?:[\t !#-\[\]-~]|\\[\t -~])*\""
-_USUAL_LINE = 16
+_SIZE = re.compile(rb"[0-9A-Fa-f]{1,16}")
 _SIZE_BEGINS = re.compile(rb"[0-9A-Fa-f]{1,16}|\Z")
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,16})(?:;%b(?:=(?:%b|%b))?)*" % (_TOKEN, _TOKEN, _QUOTED))
 """The line before a chunk: its size, and extensions, without white space between them. Those are not looked at."""
@@ -21,9 +21,8 @@ _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,16})(?:;%b(?:=(?:%b|%b))?)*" % (_TOKEN, _T
 
 @lru_cache(maxsize=4096)
 def _size_of(line: bytes) -> int:
-    """The size that the line before a chunk tells; 0 as well if it tells none."""
-    match = _CHUNK.fullmatch(line) if len(line) <= _USUAL_LINE else None
-    return int(match[1], 16) if match else 0
+    """The size that the line before a chunk tells; 0 as well if it tells more than that, or none."""
+    return int(line, 16) if _SIZE.fullmatch(line) else 0
 
 
 class TooLongError(Exception):
@@ -79,21 +78,25 @@ class UntilClose:
 class Chunked:
     """A chunked body (RFC 9112, section 7.1)."""
 
-    __slots__ = ("_held", "_in_trailers", "_left", "_limit", "_needs_line_end", "trailers")
+    __slots__ = ("_extra", "_held", "_in_trailers", "_left", "_limit", "_needs_line_end", "_seen", "trailers")
 
     def __init__(self, limit: int) -> None:
-        """`limit` in bytes is for each line before a chunk, and for all trailers."""
+        """`limit` in bytes is for each line before a chunk, for all their extensions, and for all trailers."""
         self._limit = limit
-        self._held = b""
-        self._left = 0
+        self._held = bytearray()
+        self._seen = 0
+        self._left = self._extra = 0
         self._needs_line_end = self._in_trailers = False
         self.trailers: Sequence[Field] = ()
 
     def read(self, data: bytes, events: list[Event]) -> bytes | None:
         """Pieces are chunks, or parts of them."""
         if self._held:
-            data = self._held + data
-            self._held = b""
+            self._held += data
+            if not self._can_go_on():
+                return None
+            data = bytes(self._held)
+            self._held = bytearray()
         at: int | None = 0
         if not self._left and not self._needs_line_end and not self._in_trailers:
             at = self._read_whole(data, events)
@@ -102,6 +105,22 @@ class Chunked:
         while at is not None and not self._in_trailers:
             at = self._read_data(data, at, events) if self._left or self._needs_line_end else self._read_size(data, at)
         return None if at is None else self._read_trailers(data, at)
+
+    def _can_go_on(self) -> bool:
+        """Whether what is held, which had no end so far, has got one."""
+        held, seen = self._held, self._seen
+        self._seen = len(held)
+        if self._in_trailers:
+            return held.startswith(_CRLF) or self._has(HEAD_END, seen)
+        return self._needs_line_end or self._has(_CRLF, seen)
+
+    def _has(self, end: bytes, seen: int) -> bool:
+        if self._held.find(end, max(seen - 3, 0)) >= 0:
+            return True
+        if len(self._held) > self._limit:
+            raise TooLongError
+        check_unfinished(self._held, seen)
+        return False
 
     @staticmethod
     def _read_whole(data: bytes, events: list[Event]) -> int:
@@ -128,6 +147,9 @@ class Chunked:
         line = _CHUNK.fullmatch(data, at, end)
         if line is None:
             raise GrammarError("a chunk's size is none")
+        self._extra += len(line[0]) - len(line[1])
+        if self._extra > self._limit:
+            raise TooLongError
         self._left = int(line[1], 16)
         self._in_trailers = not self._left
         self._needs_line_end = not self._in_trailers
@@ -165,5 +187,6 @@ class Chunked:
 
     def _hold(self, data: bytes, at: int) -> None:
         """Keeps what is not a whole line yet, if it can become one."""
-        self._held = data[at:]
+        self._held = bytearray(data[at:])
+        self._seen = len(self._held)
         check_unfinished(self._held)

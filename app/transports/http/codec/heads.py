@@ -98,9 +98,12 @@ def read_trailers(section: bytes) -> list[Field]:
     return fields
 
 
-def check_unfinished(data: bytes) -> None:
-    """Raises `GrammarError` if `data`, the beginning of lines, can't become any: their ends are what is wrong."""
-    if _LONE.search(data):
+def check_unfinished(data: bytes | bytearray, start: int = 0) -> None:
+    """Raises `GrammarError` if `data`, the beginning of lines, can't become any: their ends are what is wrong.
+
+    What stands before `start` was looked at before.
+    """
+    if _LONE.search(data, max(start - 1, 0)):
         raise GrammarError("a carriage return or a line feed stands alone")
 
 

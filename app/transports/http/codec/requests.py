@@ -12,7 +12,7 @@ from app.transports.http.codec.heads import HEAD_END, GrammarError, RequestLine,
 
 _AUTHORITY = r"(?:[A-Za-z0-9.\-_~!$&'()*+,;=%]*|\[[0-9A-Fa-f:.]+\])(?::[0-9]{0,5})?"
 _HOST = re.compile(_AUTHORITY.encode())
-_ABSOLUTE = re.compile(rf"https?://(?=[^/?]){_AUTHORITY}(?=[/?]|\Z)", re.IGNORECASE)
+_ABSOLUTE = re.compile(rf"https?://(?=[^/?:]){_AUTHORITY}(?=[/?]|\Z)", re.IGNORECASE)
 _METHOD = re.compile(rb"[A-Z]")
 _SPACE = 0x20
 _NONE: list[bytes] = []
@@ -29,7 +29,7 @@ class RequestDecoder:
     def __init__(self, *, header_bytes: int) -> None:
         """`header_bytes` bounds a head, first line included, and trailers."""
         self._limit = header_bytes
-        self._held = b""
+        self._held = bytearray()
         self._empty = 0
         self._body: Body | None = None
         self._keep_alive = True
@@ -38,7 +38,7 @@ class RequestDecoder:
     @property
     def within_head(self) -> bool:
         """Whether a head has begun and has not ended."""
-        return self._held not in (b"", b"\r")
+        return bool(self._held) and self._held != b"\r"
 
     def feed(self, data: bytes) -> list[Event]:
         """The events that `data`, the next bytes of the connection, completes."""
@@ -57,7 +57,7 @@ class RequestDecoder:
     def close(self) -> None:
         """Ends it: it tells nothing more."""
         self._over = True
-        self._held = b""
+        self._held = bytearray()
 
     def _refuse(self, error: RoutingError, events: list[Event]) -> None:
         self.close()
@@ -65,20 +65,38 @@ class RequestDecoder:
 
     def _read_head(self, data: bytes, events: list[Event]) -> bytes:
         """What comes after the head, if that is whole."""
-        before = len(self._held)
-        if before:
-            data = self._held + data
+        if self._held:
+            return self._read_on(data, events)
         if data[0] <= _SPACE:
             data = self._past_empty_lines(data)
-        end = data.find(HEAD_END, max(before - 3, 0))
-        if (end + 4 if end >= 0 else len(data)) > self._limit:
-            raise HeadersTooLargeError(self._limit)
+        end = data.find(HEAD_END)
         if end < 0:
             self._hold(data)
             return b""
-        self._held = b""
+        self._check_size(end + 4)
+        self._begin(data[: end + 4], events)
+        return data[end + 4 :]
+
+    def _read_on(self, data: bytes, events: list[Event]) -> bytes:
+        """As `_read_head`, after a part of the head that came before."""
+        held, before = self._held, len(self._held)
+        held += data
+        if held[0] <= _SPACE:
+            self._held = bytearray()
+            return bytes(held)  # it was a carriage return, of an empty line
+        end = held.find(HEAD_END, max(before - 3, 0))
+        if end < 0:
+            self._check_size(len(held))
+            check_unfinished(held, before)
+            return b""
+        self._check_size(end + 4)
+        self._held = bytearray()
+        self._begin(bytes(held[: end + 4]), events)
+        return bytes(held[end + 4 :])
+
+    def _begin(self, data: bytes, events: list[Event]) -> None:
         self._empty = 0
-        head = _head_of(read_request_head(data[: end + 4]))
+        head = _head_of(read_request_head(data))
         events.append(head)
         self._keep_alive = head.keep_alive
         if head.chunked:
@@ -87,14 +105,18 @@ class RequestDecoder:
             self._body = Sized(head.content_length)
         else:
             self._end(events, ())
-        return data[end + 4 :]
 
     def _hold(self, data: bytes) -> None:
         """Keeps what is no whole head yet, if it can become one."""
-        self._held = data
+        self._held += data
         if data and data != b"\r" and not _METHOD.match(data):
             raise GrammarError("it does not begin with a method")
+        self._check_size(len(data))
         check_unfinished(data)
+
+    def _check_size(self, size: int) -> None:
+        if size > self._limit:
+            raise HeadersTooLargeError(self._limit)
 
     def _past_empty_lines(self, data: bytes) -> bytes:
         """`data` from where a request begins. Empty lines before it are passed over (RFC 9112, section 2.2)."""

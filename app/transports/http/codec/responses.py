@@ -9,6 +9,7 @@ from app.transports.http.codec.framing import keeps_alive, length_of, tokens_of
 from app.transports.http.codec.heads import HEAD_END, GrammarError, StatusLine, check_unfinished, read_response_head
 
 _NO_BODY = frozenset((204, 304))
+_INTERIM = 100
 _SWITCHING = 101
 _FINAL = 200
 
@@ -26,7 +27,7 @@ class ResponseDecoder:
     def __init__(self, *, header_bytes: int) -> None:
         """`header_bytes` bounds a head, first line included, and trailers."""
         self._limit = header_bytes
-        self._held = b""
+        self._held = bytearray()
         self._body: Body | None = None
         self._awaited = self._head_only = self._reusable = False
 
@@ -63,7 +64,7 @@ class ResponseDecoder:
     def close(self) -> None:
         """Ends it: nothing more is awaited."""
         self._awaited = False
-        self._held = b""
+        self._held = bytearray()
 
     @staticmethod
     def _trailers(events: list[Event]) -> tuple[tuple[bytes, bytes], ...]:
@@ -72,35 +73,42 @@ class ResponseDecoder:
 
     def _read_head(self, data: bytes, events: list[Event]) -> bytes:
         """What comes after the head, if that is whole."""
-        before = len(self._held)
+        held, before = self._held, len(self._held)
         if before:
-            data = self._held + data
-        end = data.find(HEAD_END, max(before - 3, 0))
-        if (end + 4 if end >= 0 else len(data)) > self._limit:
+            held += data
+            end = held.find(HEAD_END, max(before - 3, 0))
+        else:
+            end = data.find(HEAD_END)
+        if (end + 4 if end >= 0 else before + len(data)) > self._limit:
             raise TooLongError
         if end < 0:
-            self._hold(data)
+            self._hold(data, before)
             return b""
-        self._held = b""
-        line = read_response_head(data[: end + 4])
-        if line.status >= _FINAL:
-            self._begin(line, events)
-        elif line.status == _SWITCHING:
-            raise AnswerError("it changed the protocol without being asked to")
+        if before:
+            data = bytes(held)
+            self._held = bytearray()
+        self._read_line(read_response_head(data[: end + 4]), events)
         return data[end + 4 :]
 
-    def _hold(self, data: bytes) -> None:
+    def _hold(self, data: bytes, before: int) -> None:
         """Keeps what is no whole head yet, if it can become one."""
-        self._held = data
-        if not b"HTTP/".startswith(data[:5]):
+        if not before:
+            self._held += data
+        if not b"HTTP/".startswith(self._held[:5]):
             raise GrammarError("it does not begin as an answer does")
-        check_unfinished(data)
+        check_unfinished(self._held, before)
+
+    def _read_line(self, line: StatusLine, events: list[Event]) -> None:
+        if line.version not in ("1.1", "1.0"):
+            raise AnswerError(f"it answered in HTTP/{line.version}")
+        if line.status < _INTERIM or line.status == _SWITCHING:
+            raise AnswerError(f"it answered with status {line.status}, which was not asked for")
+        if line.status >= _FINAL:
+            self._begin(line, events)
 
     def _begin(self, line: StatusLine, events: list[Event]) -> None:
         status, reason, version, headers = line
         http_1_1 = version == "1.1"
-        if not http_1_1 and version != "1.0":
-            raise AnswerError(f"it answered in HTTP/{version}")
         lengths, codings, connection = [], [], False
         for name, value in headers:
             if name == b"content-length":

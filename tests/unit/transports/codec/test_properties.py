@@ -122,7 +122,7 @@ def test_good_requests_are_not_refused_however_they_come(data: bytes, seed: int)
 @few
 def test_any_bytes_are_an_answer_or_a_fault_however_they_come(data: bytes, seed: int, head_only: bool) -> None:
     whole = answers_of(data, head_only=head_only, ends=True)
-    told = answers_of(*cut(data, Random(seed)), head_only=head_only, ends=True)
+    told = answers_of(*filter(None, cut(data, Random(seed))), head_only=head_only, ends=True)
     if isinstance(whole[-1], End) and not whole[-1].reusable:
         return  # what comes after the last answer is dropped or a fault, by where it was cut
     assert told == whole if isinstance(whole[-1], End) else told[-1] is whole[-1]

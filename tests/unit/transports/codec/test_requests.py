@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from time import process_time
+
 import pytest
 
 from app.domain.errors import BadRequestError, HeadersTooLargeError, UnsupportedError
 from app.transports.http.codec.events import End, RequestHead
 from app.transports.http.codec.requests import RequestDecoder
-from tests.unit.transports.codec.given import CHUNKED, GET, LIMIT, NEXT, POST, Told, head, requests_of, splits
+from tests.unit.transports.codec.given import CHUNKED, GET, LIMIT, NEXT, POST, Told, head, joined, requests_of, splits
 
 TE = (b"transfer-encoding", b"chunked")
 NEXT_TOLD = [head("GET", "/next"), End()]
@@ -207,7 +209,8 @@ def test_the_body_of_a_request_that_offers_http_2_is_never_a_request(upgrade: by
 def test_pieces_of_a_body_come_as_they_are_read() -> None:
     decoder = RequestDecoder(header_bytes=LIMIT)
     decoder.feed(POST + b"content-length: 6\r\n\r\n")
-    assert [decoder.feed(piece) for piece in (b"ab", b"", b"cd", b"ef")] == [[b"ab"], [], [b"cd"], [b"ef", End(())]]
+    told = [joined(decoder.feed(piece)) for piece in (b"ab", b"", b"cd", b"ef")]
+    assert told == [[b"ab"], [], [b"cd"], [b"ef", End()]]
 
 
 def test_a_body_that_is_not_whole_takes_what_follows() -> None:
@@ -287,6 +290,22 @@ def test_what_has_no_end_is_refused_in_time(begin: bytes, more: bytes) -> None:
     decoder.feed(begin)
     events = [event for _ in range(110 // len(more)) for event in decoder.feed(more)]
     assert [type(event.error) for event in events] == [HeadersTooLargeError]
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        pytest.param(GET + b"x:", id="head"),
+        pytest.param(CHUNKED + b"1;", id="chunk extension"),
+        pytest.param(CHUNKED + b"0\r\nx:", id="trailers"),
+    ],
+)
+def test_reading_byte_by_byte_costs_by_the_byte_and_not_by_what_came_before(begin: bytes) -> None:
+    decoder = RequestDecoder(header_bytes=10_000)
+    decoder.feed(begin)
+    before = process_time()
+    assert not any(decoder.feed(b"y") for _ in range(8192))
+    assert process_time() - before < 0.25  # a few ms, or about a second if all is looked at again for each byte
 
 
 def test_a_limit_is_for_each_head_and_not_for_bodies() -> None:

@@ -225,6 +225,7 @@ TARGETS = [
         ("another scheme", b"ftp://h/x"),
         ("no host in absolute form", b"http:///x"),
         ("no authority in absolute form", b"http:/x"),
+        ("no host but a port in absolute form", b"http://:80/x"),
         ("user in absolute form", b"http://u@h/x"),
         ("two at signs in absolute form", b"http://h@i@j/x"),
         ("backslash in absolute form", b"http://h\\@i/x"),
