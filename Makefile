@@ -7,17 +7,23 @@ DONE := .venv/.set-up
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: run test lint types imports wheelhouse bench clean
+.PHONY: run test test-machine test-sockets lint types imports wheelhouse bench clean
 
 run: $(DONE)  ## the router in front of an embedded fleet of three simulated model servers
 	$(BIN)/pointsman serve -c builtin:default -c builtin:dev
 
 test: $(DONE) wheelhouse  ## all tests, with branch coverage
 	rm -f .coverage .coverage.*
-	$(BIN)/coverage run -m pytest
+	$(MAKE) --no-print-directory -j2 test-machine test-sockets
 	$(BIN)/coverage combine -q
 	$(BIN)/coverage report --fail-under=90
 	$(BIN)/coverage report --fail-under=95 --include='app/domain/*,app/extension/*,app/scheduling/*,app/routing/*,app/settings/*'
+
+test-machine:  # the two run beside each other: one computes, the other mostly waits
+	$(BIN)/coverage run -m pytest tests/unit tests/contract tests/wiring tests/config
+
+test-sockets:
+	$(BIN)/coverage run -m pytest tests/integration tests/e2e
 
 lint: $(DONE)
 	$(BIN)/ruff check .

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -132,10 +133,17 @@ class FleetMonitor:
             except Exception as error:  # noqa: BLE001 - one bad look must not end the watching
                 self._pool.record_failure(watch.endpoint, f"{type(error).__name__}: {error}")
             watch.seen.set()
-            pause = self._interval() * (1 - SPREAD + 2 * SPREAD * self._random.random())
             with suppress(TimeoutError):
-                async with asyncio.timeout(pause):
+                async with asyncio.timeout_at(self._next_turn()):
                     await watch.wake.wait()
+
+    def _next_turn(self) -> float:
+        """When an endpoint is read again, by the loop's clock. Those whose turns are close are read together, since
+        a page costs a fraction when another one has just been read."""
+        interval = self._interval()
+        turn = asyncio.get_running_loop().time() + interval * (1 - SPREAD + 2 * SPREAD * self._random.random())
+        together = interval * SPREAD
+        return math.ceil(turn / together) * together
 
     def _interval(self) -> float:
         """The shortest of the sources' intervals: all of an endpoint's sources are read together."""
