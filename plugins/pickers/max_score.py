@@ -6,7 +6,10 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from pointsman import Endpoint, InferenceRequest, PluginParams, Random, Scored, plugin
+from pointsman import Column, Endpoint, InferenceRequest, PluginParams, Random, Scored, plugin
+
+FEW = 64
+"""Totals that are looked at faster one by one than by numpy."""
 
 
 @plugin("max-score-picker", category="")
@@ -31,13 +34,18 @@ class MaxScorePicker:
         return [scored.candidates[row] for row in order[: self._count]]
 
     def _best(self, scored: Scored) -> int:
-        totals: list[float] = scored.totals.tolist()
-        highest = max(totals)
-        ties = totals.count(highest)
-        if ties == 1:
-            return totals.index(highest)
-        tied = [row for row, total in enumerate(totals) if total == highest]
-        return tied[self._random.randrange(ties)]
+        tied = _few_tied(scored.totals.tolist()) if len(scored) <= FEW else _many_tied(scored.totals)
+        return tied[0] if len(tied) == 1 else tied[self._random.randrange(len(tied))]
 
     def _shuffled(self, count: int) -> list[int]:
         return self._random.sample(range(count), count)
+
+
+def _few_tied(totals: list[float]) -> list[int]:
+    highest = max(totals)
+    return [row for row, total in enumerate(totals) if total == highest]
+
+
+def _many_tied(totals: Column) -> list[int]:
+    tied: list[int] = (totals == totals[totals.argmax()]).nonzero()[0].tolist()
+    return tied

@@ -123,3 +123,13 @@ def test_the_same_seed_picks_the_same_endpoints() -> None:
 def test_a_list_holds_at_least_one(kind: Any, most: Any) -> None:
     with pytest.raises(ValidationError):
         params_of(kind.Params, {"maxNumOfEndpoints": most})
+
+
+def test_ties_among_many_are_as_likely_each_as_among_few() -> None:
+    for count in (4, 64, 65, 200):
+        candidates = make_candidates(*(f"e{number}" for number in range(count)))
+        totals = np.zeros(count)
+        totals[[1, count - 1]] = 1.0
+        plugin = MaxScorePicker(MaxScorePicker.Params(), Random(1))
+        picked = {plugin.pick(make_request(), Scored(candidates, totals))[0].name for _ in range(50)}
+        assert picked == {"e1", f"e{count - 1}"}
