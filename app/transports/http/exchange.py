@@ -9,15 +9,13 @@ from typing import cast
 
 from app.domain.errors import UpstreamError, UpstreamTimeoutError
 from app.transports.http.answering import Sink
-from app.transports.http.codec.encoding import encode_last_chunk, encode_request
-from app.transports.http.codec.events import End, Field, Fields, ResponseHead
+from app.transports.http.codec.events import End, ResponseHead
 from app.transports.http.codec.responses import AnswerError, ResponseDecoder
 from app.transports.http.deadline import Deadline
+from app.transports.http.outgoing import Outgoing
 
 HEADER_BYTES = 65536
 """Longest head of an endpoint's answer."""
-
-_CHUNKED: Field = (b"transfer-encoding", b"chunked")
 
 
 class DroppedError(UpstreamError):
@@ -30,34 +28,6 @@ class DroppedError(UpstreamError):
 
 class StalledClientError(ConnectionError):
     """The client took nothing of its answer for too long."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outgoing:
-    """A request as endpoints get it."""
-
-    method: str
-    target: str
-    headers: list[Field]
-    """Without the host and what says how long the body is."""
-    body: bytes
-    trailers: Fields = ()
-    says_length: bool = True
-    """Whether an empty body is announced as such."""
-
-    def encoded(self, host: bytes) -> tuple[bytes, ...]:
-        """What goes over the wire. The body stands by itself, for it may be large."""
-        headers = [(b"host", host), *self.headers]
-        if self.trailers:
-            headers.append(_CHUNKED)
-            head = encode_request(self.method, self.target, headers)
-            if not self.body:
-                return head, encode_last_chunk(self.trailers)
-            return head, b"%x\r\n" % len(self.body), self.body, b"\r\n", encode_last_chunk(self.trailers)
-        if self.body or self.says_length:
-            headers.append((b"content-length", b"%d" % len(self.body)))
-        head = encode_request(self.method, self.target, headers)
-        return (head, self.body) if self.body else (head,)
 
 
 @dataclass(frozen=True, slots=True)

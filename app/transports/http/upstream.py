@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from app.domain.endpoint import Endpoint
 from app.domain.errors import UpstreamError
 from app.fleet.probe import is_ours
-from app.transports.http.exchange import Answer, DroppedError, EndpointConnection, Outgoing, Patience
+from app.transports.http.exchange import Answer, DroppedError, EndpointConnection, Patience
+from app.transports.http.outgoing import Outgoing
 
 __all__ = ("Answer", "DroppedError", "Outgoing", "Patience", "PoolLimits", "UnreachableError", "Upstream")
 
