@@ -25,18 +25,19 @@ def validate(tree: Entries, faults: Faults) -> tuple[Settings, Entries]:
 
     What is wrong goes to `faults` and is left out, so that everything else can be checked as well.
     """
-    mended: set[tuple[Origin, str | int]] = set()
+    mended: set[Origin] = set()
     while True:
+        looked_at = frozenset(mended)
         try:
             settings = Settings(**plain(tree))
         except ValidationError as error:
             left: Node | None = tree
             for fault in sorted(error.errors(include_url=False), key=_place, reverse=True):
-                place = (locate(tree, fault["loc"][:-1]), fault["loc"][-1])
-                if fault["type"] != "missing" or place not in mended:  # else it was there and wrong, and that is told
+                parent = locate(tree, fault["loc"][:-1])
+                if fault["type"] != "missing" or parent not in looked_at:  # else it is by what was left out of there
                     report(fault, tree, faults)
                 if fault["type"] != "missing":
-                    mended.add(place)
+                    mended.add(parent)
                 left = without(left, fault["loc"]) if left is not None else None
             tree = left if isinstance(left, Entries) else Entries({}, tree.origin)
         else:

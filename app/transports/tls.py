@@ -62,16 +62,16 @@ def load_certificate(context: ssl.SSLContext, cert_file: str, key_file: str) -> 
     try:
         context.load_cert_chain(cert_file, key_file)
     except OSError as error:  # it does not say which
-        raise _named(error, f"{cert_file}, {key_file}") from error
+        raise _named(error, f"{cert_file}, {key_file}", "they are no certificate and key that go together") from error
 
 
 def _load_authorities(context: ssl.SSLContext, file: str) -> None:
     try:
         context.load_verify_locations(cafile=file)
     except OSError as error:
-        raise _named(error, file) from error
+        raise _named(error, file, "it holds no certificate in PEM") from error
 
 
-def _named(error: OSError, files: str) -> OSError:
-    reason = "they are no certificate and key that go together" if isinstance(error, ssl.SSLError) else error.strerror
+def _named(error: OSError, files: str, mismatch: str) -> OSError:
+    reason = mismatch if isinstance(error, ssl.SSLError) else error.strerror
     return OSError(error.errno, f"{files}: {reason}")

@@ -205,6 +205,12 @@ async def test_the_router_listens_on_a_unix_socket_and_leaves_none_behind(tmp_pa
             "transports: {http: {tls: {certFile: /none.pem, keyFile: /none.key}}}", "/none.pem", id="no such file"
         ),
         pytest.param("pool: {tls: {caFile: /none.pem}}", "/none.pem", id="no authorities"),
+        pytest.param(f"pool: {{tls: {{caFile: '{TLS}/README.md'}}}}", "holds no certificate", id="no PEM"),
+        pytest.param(
+            f"transports: {{http: {{tls: {{certFile: '{TLS}/server.pem', keyFile: '{TLS}/client.key'}}}}}}",
+            "no certificate and key that go together",
+            id="another's key",
+        ),
     ],
 )
 def test_what_can_not_work_is_told_by_check(text: str, told: str) -> None:
@@ -213,3 +219,4 @@ def test_what_can_not_work_is_told_by_check(text: str, told: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         check(Sources(("builtin:default",), text, {}, ()))
     assert told in str(caught.value)
+    assert "missing" not in str(caught.value)
