@@ -23,11 +23,12 @@ from app.observability.metrics import RequestMetrics
 from app.observability.plugin_metrics import PluginMetrics
 from app.observability.reloads import ReloadLog
 from app.reload import Reloader
+from app.routing.failures import Failures
 from app.routing.in_flight import InFlightCounts
 from app.routing.router import Router
 from app.settings.schema import Settings
 from app.transports.admin.server import AdminServer
-from app.transports.http.admission import Admission
+from app.transports.admission import Admission
 from app.transports.http.client import PooledHttpClient
 from app.transports.http.handler import Handler
 from app.transports.http.models import MergedModels
@@ -84,18 +85,8 @@ class ApplicationContainer(containers.DeclarativeContainer):
         parts.observers, request_metrics, access_log, access=settings.provided.observability.logging.access
     )
 
-    # one configuration's graph, and what runs it
+    # one configuration's graph
     generation = providers.Singleton(build_generation, plan, services, observers)
-    router = providers.Singleton(
-        Router,
-        pool=pool,
-        in_flight=in_flight,
-        clock=clock,
-        pipeline=providers.Callable(pipeline_of, generation),
-        report=fault_reporter,
-        retries=settings.provided.transports.http.retries,
-        producer_deadline=settings.provided.routing.producer_deadline,
-    )
 
     # the fleet
     simulation = providers.Singleton(parts.simulated_servers, settings.provided.simulation)
@@ -120,6 +111,25 @@ class ApplicationContainer(containers.DeclarativeContainer):
         on_change=events.provided.endpoint_changed,
     )
 
+    # what runs it
+    failures = providers.Singleton(
+        Failures,
+        mark_down=pool.provided.mark_down,
+        suspect=monitor.provided.suspect,
+        tell=events.provided.attempt_failed,
+    )
+    router = providers.Singleton(
+        Router,
+        pool=pool,
+        in_flight=in_flight,
+        clock=clock,
+        pipeline=providers.Callable(pipeline_of, generation),
+        report=fault_reporter,
+        on_failure=failures,
+        retries=settings.provided.transports.http.retries,
+        producer_deadline=settings.provided.routing.producer_deadline,
+    )
+
     # transports
     upstream = providers.Singleton(
         Upstream,
@@ -133,8 +143,6 @@ class ApplicationContainer(containers.DeclarativeContainer):
         router=router,
         upstream=upstream,
         admission=admission,
-        suspect=monitor.provided.suspect,
-        on_failure=events.provided.attempt_failed,
     )
     http_server = providers.Singleton(
         HttpServer,

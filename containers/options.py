@@ -8,7 +8,7 @@ from app.fleet.monitor import MonitorOptions
 from app.settings.schema import Settings
 from app.settings.sections import PoolTls
 from app.transports.admin.server import AdminListen
-from app.transports.http.admission import Limits
+from app.transports.http.limits import HttpLimits
 from app.transports.http.upstream import Patience, PoolLimits
 from app.transports.listening import Address
 from app.transports.tls import ClientTls, ServerTls, client_context, server_context
@@ -20,10 +20,10 @@ def monitor_options(settings: Settings) -> MonitorOptions:
     return MonitorOptions(interval=scrape.interval, timeout=scrape.timeout, models_interval=models.interval)
 
 
-def limits(settings: Settings) -> Limits:
+def limits(settings: Settings) -> HttpLimits:
     """What clients may send."""
     http = settings.transports.http
-    return Limits(
+    return HttpLimits(
         body_bytes=http.limits.body_bytes,
         header_bytes=http.limits.header_bytes,
         in_flight=http.limits.in_flight,

@@ -23,15 +23,25 @@ NEUTRAL_KV_CACHE_USAGE = 0.5
 class Roster:
     """Endpoints in a fixed order. Shared by the snapshots that are taken as long as the list stays the same."""
 
-    __slots__ = ("endpoints", "names", "positions")
+    __slots__ = ("_by_address", "endpoints", "names", "positions")
 
     def __init__(self, endpoints: Iterable[Endpoint]) -> None:
         self.endpoints = tuple(endpoints)
         self.names = tuple([endpoint.name for endpoint in self.endpoints])
         self.positions: Mapping[str, int] = {name: row for row, name in enumerate(self.names)}
+        self._by_address: dict[str, list[int]] | None = None
 
     def __len__(self) -> int:
         return len(self.endpoints)
+
+    def at_addresses(self, addresses: Iterable[str]) -> list[int]:
+        """Rows of the endpoints at these addresses, as `Endpoint.authority`, in order."""
+        by_address = self._by_address
+        if by_address is None:
+            self._by_address = by_address = {}
+            for row, endpoint in enumerate(self.endpoints):
+                by_address.setdefault(endpoint.authority, []).append(row)
+        return sorted(row for address in addresses for row in by_address.get(address, ()))
 
 
 class Snapshot:

@@ -53,10 +53,10 @@ class ModelNotFoundError(RoutingError):
 
 
 class NoEndpointsError(RoutingError):
-    """No endpoint of the pool is up, or none that serves the model."""
+    """No endpoint of the pool is up, or none that serves the model, or none of those that a proxy asks for."""
 
     def __str__(self) -> str:
-        return "no endpoint is available for this request"
+        return str(self.args[0]) if self.args else "no endpoint is available for this request"
 
 
 class SaturatedError(RoutingError):
@@ -83,6 +83,10 @@ class UpstreamTimeoutError(UpstreamError):
 
     def __str__(self) -> str:
         return f"the model server did not answer in time: {self.cause}"
+
+
+class UnreachableError(UpstreamError):
+    """Nothing answers at the endpoint's address."""
 
 
 class ShuttingDownError(RoutingError):

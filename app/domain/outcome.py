@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from app.domain.usage import Usage
+
 
 class Ending(StrEnum):
     """Why an attempt ended."""
@@ -28,3 +30,5 @@ class Outcome:
     first_byte: float | None = None
     attempts: int = 1
     response_bytes: int = 0
+    usage: Usage | None = None
+    """What the engine says that the answer cost, where the transport reads it."""

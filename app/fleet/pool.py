@@ -99,16 +99,35 @@ class EndpointPool:
         """Names of the endpoints that are up; the same object until the list is touched."""
         return self._current().names
 
-    def candidates(self, facts: Facts = NO_FACTS, *, model: str = "", excluding: frozenset[str] = NOBODY) -> Candidates:
-        """The endpoints that are up, less `excluding` and those known not to serve `model`."""
+    def candidates(
+        self,
+        facts: Facts = NO_FACTS,
+        *,
+        model: str = "",
+        excluding: frozenset[str] = NOBODY,
+        subset: frozenset[str] | None = None,
+    ) -> Candidates:
+        """The endpoints that are up, less `excluding`, by name, and those known not to serve `model`.
+
+        With a `subset` only those at its addresses, as `Endpoint.authority`.
+        """
         rows = self._current().serving_model(model) if model else None
         now = self._clock.now()
         snapshot = self._fresh_snapshot(now)
+        roster = snapshot.roster
+        if subset is not None:
+            allowed = roster.at_addresses(subset)
+            rows = np.array(allowed if rows is None else [row for row in rows.tolist() if row in allowed], np.intp)
         if excluding:
-            names = snapshot.roster.names
-            every = range(len(names)) if rows is None else rows.tolist()
-            rows = np.array([row for row in every if names[row] not in excluding], np.intp)
+            every = range(len(roster)) if rows is None else rows.tolist()
+            rows = np.array([row for row in every if roster.names[row] not in excluding], np.intp)
         return Candidates(snapshot, in_flight=self._in_flight, now=now, facts=facts, rows=rows)
+
+    def at(self, address: str) -> Endpoint | None:
+        """The endpoint at an address, as `Endpoint.authority`; None if there is none that is up."""
+        roster = self._current().roster
+        rows = roster.at_addresses((address,))
+        return roster.endpoints[rows[0]] if rows else None
 
     def serves(self, model: str = "") -> bool:
         """Whether `candidates` for `model` would give any."""

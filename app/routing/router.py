@@ -3,6 +3,7 @@
     async with router.route(request) as route:    gather facts, decide, count in flight
         ... send to route.endpoint                 the transport's work
         route.retry(error)                         the endpoint failed before it answered: decide again
+        route.served_by(address)                   or a proxy went on to another endpoint by itself
         route.first_byte(status)
                                                    on leaving: count down, tell the observers, once
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -28,17 +30,24 @@ from app.domain.errors import (
 )
 from app.domain.outcome import Ending, Outcome
 from app.domain.request import InferenceRequest, RawRequest
+from app.domain.usage import Usage
 from app.extension.services import Clock
 from app.fleet.pool import EndpointPool
 from app.routing.gathering import gather
 from app.routing.in_flight import InFlightCounts
 from app.routing.pipeline import Pipeline
 
+OnFailure = Callable[[InferenceRequest, Endpoint, UpstreamError], None]
+
+
+def _ignore(_request: InferenceRequest, _endpoint: Endpoint, _failure: UpstreamError) -> None:
+    pass
+
 
 class Router:
     """Routes requests over a pool with the current pipeline."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - collaborators by name, and two numbers
         self,
         *,
         pool: EndpointPool,
@@ -46,16 +55,19 @@ class Router:
         clock: Clock,
         pipeline: Pipeline,
         report: Callable[[PluginFault], None],
+        on_failure: OnFailure = _ignore,
         retries: int = 2,
         producer_deadline: float = 0.4,
     ) -> None:
         """`retries` is how often a failed attempt is scheduled anew; `producer_deadline`, in seconds, is for all
-        producers together; `report` is told of each plugin's failure that a request survived."""
+        producers together; `report` is told of each plugin's failure that a request survived, `on_failure` of each
+        endpoint's that a request met."""
         self.pool = pool
         self.in_flight = in_flight
         self.clock = clock
         self.pipeline = pipeline
         self.report = report
+        self.on_failure = on_failure
         self.retries = retries
         self.producer_deadline = producer_deadline
 
@@ -63,13 +75,14 @@ class Router:
         """The request that `raw` is. Raises `BadRequestError` or `PluginError`."""
         return self.pipeline.parsers.parse(raw)
 
-    def route(self, request: InferenceRequest) -> Route:
+    def route(self, request: InferenceRequest, subset: frozenset[str] | None = None) -> Route:
         """The request's life, to be entered with `async with`.
 
-        Entering raises `NoEndpointsError`, `ModelNotFoundError`, `SaturatedError`, `BadRequestError` or
-        `PluginError`; then nothing is in flight.
+        `subset` are the addresses, as `Endpoint.authority`, that it may go to; None for any. Entering raises
+        `NoEndpointsError`, `ModelNotFoundError`, `SaturatedError`, `BadRequestError` or `PluginError`; then nothing is
+        in flight.
         """
-        return Route(self, request)
+        return Route(self, request, subset)
 
     def refuse(self, request: InferenceRequest, error: RoutingError) -> None:
         """Tells the observers of a request that was answered without being routed."""
@@ -96,8 +109,10 @@ class Route:
         "_pipeline",
         "_router",
         "_status",
+        "_subset",
         "_tried",
         "_under_way",
+        "_usage",
         "decision",
         "ending",
         "request",
@@ -105,7 +120,7 @@ class Route:
 
     decision: Decision
 
-    def __init__(self, router: Router, request: InferenceRequest) -> None:
+    def __init__(self, router: Router, request: InferenceRequest, subset: frozenset[str] | None = None) -> None:
         self.request = request
         self.ending: Ending | None = None
         """Set by the transport when it knows better than the exception that leaves the block."""
@@ -116,6 +131,8 @@ class Route:
         self._bytes = 0
         self._first_byte: float | None = None
         self._status: int | None = None
+        self._usage: Usage | None = None
+        self._subset = subset
         self._tried: frozenset[str] = frozenset()
         self._under_way = False
 
@@ -171,6 +188,7 @@ class Route:
         To be called when the endpoint failed before the first byte of its answer. Raises `failure` itself when no
         attempt or no endpoint is left.
         """
+        self._router.on_failure(self.request, self.decision.endpoint, failure)
         self._finish(Ending.UPSTREAM_FAILED, final=False)
         self._tried |= {self.decision.endpoint.name}
         if self._attempts > self._router.retries:
@@ -179,6 +197,32 @@ class Route:
             self._decide()
         except (NoEndpointsError, SaturatedError):
             raise failure from None
+
+    def served_by(self, address: str) -> None:
+        """A proxy, which was given a list of endpoints, got an answer from the one at `address`.
+
+        Those of the list before it have failed, as in `retry`. An address that nobody has changes nothing.
+        """
+        for endpoint in self.decision.endpoints:
+            if endpoint.authority == address:
+                break
+        else:
+            found = self._router.pool.at(address)
+            if found is None:
+                return
+            endpoint = found
+        while (before := self.decision.endpoint) is not endpoint:
+            self._router.on_failure(
+                self.request, before, UpstreamError(before.name, "the proxy went on to another one")
+            )
+            self._finish(Ending.UPSTREAM_FAILED, final=False)
+            following = self.decision.endpoints[1:]
+            self._begin(_going_to(following if endpoint in following else (endpoint,), self.decision))
+
+    def broken_off(self, failure: UpstreamError) -> None:
+        """The endpoint failed when it is too late for another one."""
+        self.ending = Ending.UPSTREAM_FAILED
+        self._router.on_failure(self.request, self.decision.endpoint, failure)
 
     def first_byte(self, status: int) -> None:
         """The endpoint's response head has come, which counts as the first byte."""
@@ -194,13 +238,26 @@ class Route:
         """`count` more bytes of the body went to the client."""
         self._bytes += count
 
+    def used(self, usage: Usage | None) -> None:
+        """What the engine says that the answer cost, if it says it."""
+        self._usage = usage
+
     def _decide(self) -> None:
         """Decides, counts in flight and tells `on_scheduled`, in one step of the event loop."""
         router = self._router
-        candidates = router.pool.candidates(self.request.facts, model=self.request.model, excluding=self._tried)
-        if not len(candidates):
+        candidates = router.pool.candidates(
+            self.request.facts, model=self.request.model, excluding=self._tried, subset=self._subset
+        )
+        if len(candidates):
+            self._begin(self._pipeline.scheduler.schedule(self.request, candidates))
+        elif self._subset is None:
             raise NoEndpointsError
-        self.decision = decision = self._pipeline.scheduler.schedule(self.request, candidates)
+        else:
+            raise NoEndpointsError("none of the endpoints that the proxy asks for is available for this request")
+
+    def _begin(self, decision: Decision) -> None:
+        router = self._router
+        self.decision = decision
         self._attempts += 1
         router.in_flight.enter(decision.endpoint.name)
         self._under_way = True
@@ -216,7 +273,16 @@ class Route:
     def _finish(self, ending: Ending, *, final: bool) -> None:
         self._under_way = False
         self._router.in_flight.leave(self.decision.endpoint.name)
-        outcome = Outcome(ending, self._elapsed(), final, self._status, self._first_byte, self._attempts, self._bytes)
+        outcome = Outcome(
+            ending,
+            self._elapsed(),
+            final,
+            self._status,
+            self._first_byte,
+            self._attempts,
+            self._bytes,
+            self._usage,
+        )
         for name, observer in self._pipeline.on_finished:
             try:
                 observer.on_finished(self.request, self.decision, outcome)
@@ -235,6 +301,12 @@ class Route:
 
     def _elapsed(self) -> float:
         return self._router.clock.now() - self._arrived
+
+
+def _going_to(endpoints: tuple[Endpoint, ...], decision: Decision) -> Decision:
+    """`decision`, but for where it goes."""
+    primary = replace(decision.results[decision.primary], endpoints=endpoints)
+    return Decision(decision.primary, {**decision.results, decision.primary: primary})
 
 
 def _ending_of(kind: type[BaseException] | None) -> Ending:

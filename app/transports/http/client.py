@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from app.domain.addresses import UNIX
 from app.domain.endpoint import Endpoint
-from app.domain.errors import UpstreamError
+from app.domain.errors import UnreachableError, UpstreamError
 from app.transports.http.answering import Source
 from app.transports.http.codec.events import End
 from app.transports.http.upstream import (
@@ -20,7 +20,6 @@ from app.transports.http.upstream import (
     Outgoing,
     Patience,
     PoolLimits,
-    UnreachableError,
     Upstream,
 )
 from app.transports.tls import ClientTls, client_context

@@ -11,13 +11,14 @@ from typing import cast
 import structlog
 
 from app.domain.errors import BadRequestError, BodyTooLargeError, ClientTimeoutError, RoutingError
-from app.transports.http.admission import Admission
+from app.transports.admission import Admission
 from app.transports.http.answering import AnswerWriter
 from app.transports.http.codec.encoding import CONTINUE
 from app.transports.http.codec.events import End, Event, Refused, RequestHead
 from app.transports.http.codec.requests import RequestDecoder
 from app.transports.http.deadline import Deadline
 from app.transports.http.incoming import Incoming
+from app.transports.http.limits import HttpLimits
 
 Serve = Callable[[Incoming, AnswerWriter], Awaitable[None]]
 """Answers one request. A `ConnectionError` from it ends the connection."""
@@ -53,7 +54,12 @@ class ClientConnection(asyncio.Protocol):
     """One connection, with one task that serves its requests as long as it lasts."""
 
     def __init__(
-        self, *, loop: asyncio.AbstractEventLoop, serve: Serve, admission: Admission, connections: set[ClientConnection]
+        self,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        serve: Serve,
+        admission: Admission[HttpLimits],
+        connections: set[ClientConnection],
     ) -> None:
         """`connections` is where it is to be found while it is open."""
         self._loop = loop
@@ -145,7 +151,7 @@ class ClientConnection(asyncio.Protocol):
         if isinstance(event, bytes):
             self._take_piece(event)
         elif isinstance(event, RequestHead):
-            self._reading = Incoming(event, self._admission.enter(event))
+            self._reading = Incoming(event, self._admission.enter(event.content_length))
             self._queue.append(self._reading)
             if len(self._queue) > MOST_QUEUED:
                 self._refuse(BadRequestError(f"more than {MOST_QUEUED} requests came before their turn"))

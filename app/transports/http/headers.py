@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from app.transports.control_headers import FOR_THE_ROUTER, MODEL_REWRITE, REQUEST_ID, SERVED
 from app.transports.errors import REASON_HEADER
 from app.transports.http.codec.events import Field, Fields
 from app.transports.http.codec.framing import tokens_of
-
-REQUEST_ID = "x-request-id"
-SERVED = "x-gateway-destination-endpoint-served"
 
 HOP_BY_HOP = frozenset(
     {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te",
@@ -17,38 +15,12 @@ HOP_BY_HOP = frozenset(
 )  # fmt: skip
 """Meant for one connection only (RFC 9110, section 7.6.1)."""
 
-FOR_THE_ROUTER = frozenset(
-    {
-        "x-gateway-destination-endpoint",
-        "x-gateway-destination-endpoint-subset",
-        SERVED,
-        "x-gateway-inference-fairness-id",
-        "x-gateway-inference-objective",
-        "x-gateway-model-name-rewrite",
-        "x-llm-d-inference-fairness-id",
-        "x-llm-d-inference-objective",
-        "x-llm-d-model-name-rewrite",
-        "x-llm-d-slo-tpot-ms",
-        "x-llm-d-slo-ttft-ms",
-        "x-slo-tpot-ms",
-        "x-slo-ttft-ms",
-        "x-llm-d-video-duration-seconds",
-        "x-llm-d-video-fps",
-        "x-llm-d-video-resolution",
-        REASON_HEADER,
-        "x-prefiller-host-port",
-        "x-encoder-hosts-ports",
-        "x-data-parallel-host-port",
-        "x-kv-cache-source-host-port",
-    }
-)
-"""What clients tell the router, and what only the router may tell a model server."""
-
 
 def _bytes(*names: str) -> frozenset[bytes]:
     return frozenset(name.encode() for name in names)
 
 
+_MODEL_REWRITE = tuple(name.encode() for name in MODEL_REWRITE)
 _FRAMING = _bytes("content-length", "transfer-encoding", "host", "trailer")
 _NOT_TO_ENDPOINT = _bytes(
     *HOP_BY_HOP, *FOR_THE_ROUTER, "host", "content-length", "expect", "http2-settings", REQUEST_ID
@@ -79,6 +51,11 @@ def trailing(trailers: Fields) -> list[Field]:
 def value_of(headers: Fields, name: bytes) -> str:
     """The first value of a header; without one the empty string."""
     return next((value.decode(errors="replace") for key, value in headers if key == name), "")
+
+
+def model_rewrite_of(headers: Fields) -> str:
+    """The model that is to be served instead of the one that the body names; the empty string for none."""
+    return next(filter(None, (value_of(headers, name) for name in _MODEL_REWRITE)), "").strip()
 
 
 def lower_case(headers: Fields) -> Mapping[str, str]:

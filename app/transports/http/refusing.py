@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import random
-import re
-
+from app.transports.control_headers import REQUEST_ID
 from app.transports.errors import REASON_HEADER, openai_body, refusal_of
 from app.transports.http.answering import AnswerWriter
 from app.transports.http.codec.events import RequestHead
-from app.transports.http.headers import REQUEST_ID, value_of
+from app.transports.http.headers import value_of
+from app.transports.intake import request_id_of
 
-LONGEST_REQUEST_ID = 200
-"""Characters of a client's `x-request-id` that are taken over; one that is longer, or more than ASCII, is replaced."""
-
-_PLAIN = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
-_ids = random.Random()  # seeded by the system; ids need not be secret
 _JSON = (b"content-type", b"application/json")
 
 
 def id_of(head: RequestHead | None) -> str:
     """The client's request id, or a new one."""
-    given = value_of(head.headers, REQUEST_ID.encode()) if head else ""
-    if given and len(given) <= LONGEST_REQUEST_ID and _PLAIN.fullmatch(given):
-        return given
-    return f"{_ids.getrandbits(128):032x}"
+    return request_id_of(value_of(head.headers, REQUEST_ID.encode()) if head else "")
 
 
 def answer_json(writer: AnswerWriter, body: bytes, request_id: str) -> None:

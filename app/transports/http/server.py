@@ -7,10 +7,11 @@ import ssl
 from collections.abc import Awaitable
 from contextlib import suppress
 
-from app.transports.http.admission import Admission
+from app.transports.admission import Admission
 from app.transports.http.answering import AnswerWriter
 from app.transports.http.connection import ClientConnection, Serve
 from app.transports.http.incoming import Incoming
+from app.transports.http.limits import HttpLimits
 from app.transports.listening import Address, Listener, Opened, opened
 
 BACKLOG = 1024
@@ -27,7 +28,7 @@ class HttpServer:
         self,
         *,
         listen: Address,
-        admission: Admission,
+        admission: Admission[HttpLimits],
         handler: Serve,
         models: Serve,
         tls: ssl.SSLContext | None = None,

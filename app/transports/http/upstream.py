@@ -8,16 +8,12 @@ from collections import deque
 from dataclasses import dataclass
 
 from app.domain.endpoint import Endpoint
-from app.domain.errors import UpstreamError
+from app.domain.errors import UnreachableError, UpstreamError
 from app.fleet.probe import is_ours
 from app.transports.http.exchange import Answer, DroppedError, EndpointConnection, Patience
 from app.transports.http.outgoing import Outgoing
 
-__all__ = ("Answer", "DroppedError", "Outgoing", "Patience", "PoolLimits", "UnreachableError", "Upstream")
-
-
-class UnreachableError(UpstreamError):
-    """Nothing answers at the endpoint's address."""
+__all__ = ("Answer", "DroppedError", "Outgoing", "Patience", "PoolLimits", "Upstream")
 
 
 @dataclass(frozen=True, slots=True)

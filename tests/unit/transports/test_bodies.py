@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from app.domain.errors import BadRequestError, BodyTooLargeError
-from app.transports.http.bodies import decompressed
+from app.transports.bodies import decompressed
 from app.transports.http.codec.events import RequestHead
 from app.transports.http.incoming import Incoming
 

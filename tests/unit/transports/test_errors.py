@@ -19,12 +19,13 @@ from app.domain.errors import (
     RoutingError,
     SaturatedError,
     ShuttingDownError,
+    UnreachableError,
     UnsupportedError,
     UpstreamError,
     UpstreamTimeoutError,
 )
 from app.transports.errors import openai_body, refusal_of
-from app.transports.http.upstream import DroppedError, UnreachableError
+from app.transports.http.upstream import DroppedError
 
 TABLE: list[tuple[Exception, int, str, str, str | None]] = [
     (BadRequestError("no JSON"), 400, "rejected-bad-request", "invalid_request_error", None),

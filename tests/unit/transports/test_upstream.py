@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.domain.errors import UpstreamError, UpstreamTimeoutError
+from app.domain.errors import UnreachableError, UpstreamError, UpstreamTimeoutError
 from app.transports.http.codec.events import End
 from app.transports.http.upstream import (
     Answer,
@@ -18,7 +18,6 @@ from app.transports.http.upstream import (
     Outgoing,
     Patience,
     PoolLimits,
-    UnreachableError,
     Upstream,
 )
 from pointsman.testing import make_endpoint
