@@ -26,6 +26,7 @@ from app.reload import Reloader
 from app.routing.failures import Failures
 from app.routing.in_flight import InFlightCounts
 from app.routing.router import Router
+from app.runtime import RuntimeDirectory
 from app.settings.schema import Settings
 from app.transports.admin.server import AdminServer
 from app.transports.admission import Admission
@@ -152,6 +153,10 @@ class ApplicationContainer(containers.DeclarativeContainer):
         models=providers.Singleton(MergedModels, pool, model_lists),
         tls=providers.Callable(options.server_tls, settings),
     )
+    runtime_directory = providers.Singleton(RuntimeDirectory)
+    ext_proc_admission = providers.Singleton(Admission, providers.Callable(options.ext_proc_limits, settings))
+    ext_proc_listen = providers.Callable(options.ext_proc_listen, settings, runtime_directory)
+    ext_proc_server = providers.Singleton(parts.ext_proc_server, itself)
     admin_server = providers.Singleton(
         AdminServer,
         listen=providers.Callable(options.admin_listen, settings),

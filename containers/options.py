@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from ssl import SSLContext
 
+from app.domain.addresses import UNIX
 from app.fleet.monitor import MonitorOptions
+from app.runtime import RuntimeDirectory
 from app.settings.schema import Settings
 from app.settings.sections import PoolTls
 from app.transports.admin.server import AdminListen
+from app.transports.admission import Limits
 from app.transports.http.limits import HttpLimits
 from app.transports.http.upstream import Patience, PoolLimits
 from app.transports.listening import Address
 from app.transports.tls import ClientTls, ServerTls, client_context, server_context
+
+ANYWHERE = "0.0.0.0"  # noqa: S104 - probes come from outside
 
 
 def monitor_options(settings: Settings) -> MonitorOptions:
@@ -66,6 +71,36 @@ def http_listen(settings: Settings) -> Address:
     """Where the router listens."""
     http = settings.transports.http
     return Address(http.bind, http.port)
+
+
+def ext_proc_limits(settings: Settings) -> Limits:
+    """What may come by a proxy."""
+    limits = settings.transports.ext_proc.limits
+    return Limits(limits.body_bytes, limits.in_flight)
+
+
+def ext_proc_listen(settings: Settings, runtime: RuntimeDirectory) -> Address:
+    """Where proxies call; the Envoy of our own does so at a socket that nobody else sees."""
+    ext_proc = settings.transports.ext_proc
+    if settings.transports.envoy.enabled:
+        return Address(f"{UNIX}{runtime.path / 'ext_proc.sock'}", 0)
+    return Address(ext_proc.bind, ext_proc.port)
+
+
+def health_listen(settings: Settings) -> Address | None:
+    """Where gRPC health is asked for; with an Envoy of our own nobody asks."""
+    ext_proc = settings.transports.ext_proc
+    if settings.transports.envoy.enabled:
+        return None
+    return Address(ANYWHERE if ext_proc.bind.startswith(UNIX) else ext_proc.bind, ext_proc.health_port)
+
+
+def ext_proc_speaks_tls(settings: Settings) -> bool:
+    """Whether proxies are spoken to by TLS."""
+    ext_proc = settings.transports.ext_proc
+    if settings.transports.envoy.enabled or not ext_proc.tls.enabled:
+        return False
+    return bool(ext_proc.tls.cert_file) or not ext_proc.bind.startswith(UNIX)
 
 
 def admin_listen(settings: Settings) -> AdminListen:

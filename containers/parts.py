@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import generate_latest
@@ -26,6 +27,7 @@ from containers.generation import GenerationContainer, lifecycles_of
 from pointsman import __version__
 
 if TYPE_CHECKING:
+    from app.transports.ext_proc.server import ExtProcServer
     from containers.application import ApplicationContainer
 
 FIRST_ROUND = 2.0
@@ -84,15 +86,14 @@ def bindings_of(generation: GenerationContainer) -> Sequence[Binding]:
 def insight(app: ApplicationContainer) -> Insight:
     """What the admin port shows."""
     pool, in_flight, registry = app.pool(), app.in_flight(), app.metrics_registry()
-    registry.register(PoolMetrics(statuses=pool.statuses, is_fresh=pool.is_fresh, in_flight=in_flight))
+    pool_metrics = PoolMetrics(
+        statuses=pool.statuses, is_fresh=pool.is_fresh, in_flight=in_flight, name=app.settings().pool.name
+    )
+    registry.register(pool_metrics)
     registry.register(app.plugin_metrics())
     register_build_info(registry, __version__)
     return Insight(
-        readiness=lambda: {
-            "started": app.lifecycle().started,
-            "discovered": pool.discovered,
-            "not draining": not app.lifecycle().draining,
-        },
+        readiness=lambda: readiness(app),
         metrics=lambda: generate_latest(registry),
         endpoints=lambda: [_shown(status, pool, in_flight, app.clock().now()) for status in pool.statuses()],
         configuration=app.effective,
@@ -101,11 +102,32 @@ def insight(app: ApplicationContainer) -> Insight:
     )
 
 
+def readiness(app: ApplicationContainer) -> Mapping[str, bool]:
+    """What must hold for requests to be sent here, and whether it does."""
+    lifecycle = app.lifecycle()
+    return {
+        "started": lifecycle.started,
+        "discovered": app.pool().discovered,
+        "not draining": not lifecycle.draining,
+    }
+
+
+def is_ready(app: ApplicationContainer) -> bool:
+    """Whether requests can be sent here."""
+    return all(readiness(app).values())
+
+
+def ext_proc_server(app: ApplicationContainer) -> ExtProcServer:
+    """The server of the Endpoint Picker Protocol."""
+    server: ExtProcServer = import_module("containers.ext_proc").server_of(app)
+    return server
+
+
 def lifecycle_parts(app: ApplicationContainer) -> Sequence[Part]:
     """All parts in the order they start."""
     settings = app.settings()
-    http = settings.transports.http
-    parts = [_admin(app)] if settings.transports.admin.enabled else []
+    transports = settings.transports
+    parts = [_admin(app)] if transports.admin.enabled else []
     parts += [Part(server.options.name, server.start, server.stop) for server in app.simulation()]
     parts.append(Part("http client", stop=app.http_client().close))  # before the plugins: it outlives them
     parts.append(Part("plugins", app.plugins_alive().start, app.plugins_alive().stop))
@@ -116,9 +138,17 @@ def lifecycle_parts(app: ApplicationContainer) -> Sequence[Part]:
         Part("upstream", stop=app.upstream().close),
         Part("reload", lambda: app.reloader().start(watch=settings.reload.watch), app.reloader().stop),
     ]
-    if http.enabled:
+
+    def patience() -> float:
+        return float(app.settings().shutdown.timeout)
+
+    if transports.ext_proc.enabled or transports.envoy.enabled:
+        parts.append(Part("runtime directory", stop=app.runtime_directory().remove))
+        ext_proc = app.ext_proc_server()
+        parts.append(Part("ext_proc", ext_proc.start, lambda: ext_proc.stop(patience())))
+    if transports.http.enabled and not transports.envoy.enabled:
         server = app.http_server()
-        parts.append(Part("http", server.start, lambda: server.stop(app.settings().shutdown.timeout)))
+        parts.append(Part("http", server.start, lambda: server.stop(patience())))
     return parts
 
 

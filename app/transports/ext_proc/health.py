@@ -1,0 +1,59 @@
+"""Whether the process lives and whether it is ready, in gRPC's own health protocol."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import grpc
+from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse, HealthListRequest, HealthListResponse
+from grpc_health.v1.health_pb2_grpc import HealthServicer
+
+LIVENESS = "liveness"
+READINESS = ("", "readiness", "envoy.service.ext_proc.v3.ExternalProcessor", "inference-extension")
+"""Names of services that are served when the process is ready; those that gateways and manifests ask for."""
+
+INTERVAL = 0.2
+"""Seconds between two looks at the state for those who watch it."""
+
+
+class Health(HealthServicer):
+    """Answers from the state as it is when asked."""
+
+    def __init__(self, ready: Callable[[], bool]) -> None:
+        self._ready = ready
+
+    async def Check(self, request: HealthCheckRequest, context: Any) -> HealthCheckResponse:  # noqa: N802 - gRPC's name
+        """The status of a service; `NOT_FOUND` for one of another name."""
+        status = self._status(request.service)
+        if status == HealthCheckResponse.SERVICE_UNKNOWN:
+            await context.abort(grpc.StatusCode.NOT_FOUND, f"unknown service {request.service!r}")
+        return HealthCheckResponse(status=status)
+
+    async def List(self, request: HealthListRequest, context: Any) -> HealthListResponse:  # noqa: ARG002, N802
+        """The status of each service."""
+        names = (LIVENESS, *READINESS)
+        return HealthListResponse(statuses={name: HealthCheckResponse(status=self._status(name)) for name in names})
+
+    async def Watch(  # noqa: N802 - gRPC's name
+        self,
+        request: HealthCheckRequest,
+        context: Any,  # noqa: ARG002
+    ) -> AsyncIterator[HealthCheckResponse]:
+        """The status of a service now and whenever it changes."""
+        told: int | None = None
+        while True:
+            status = self._status(request.service)
+            if status != told:
+                told = status
+                yield HealthCheckResponse(status=status)
+            await asyncio.sleep(INTERVAL)
+
+    def _status(self, service: str) -> int:
+        status = HealthCheckResponse.SERVING
+        if service in READINESS:
+            status = HealthCheckResponse.SERVING if self._ready() else HealthCheckResponse.NOT_SERVING
+        elif service != LIVENESS:
+            status = HealthCheckResponse.SERVICE_UNKNOWN
+        return int(status)

@@ -1,0 +1,95 @@
+"""What stands in the messages that a proxy sends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from envoy.service.ext_proc.v3.external_processor_pb2 import HttpHeaders, ProcessingRequest
+from google.protobuf.struct_pb2 import Struct, Value
+
+from app.domain.addresses import parse_authority
+from app.transports.control_headers import MODEL_REWRITE, SERVED, SUBSET
+
+SUBSET_NAMESPACE = "envoy.lb.subset_hint"
+BALANCING_NAMESPACE = "envoy.lb"
+ATTRIBUTES = "envoy.filters.http.ext_proc"
+"""Under which Envoy sends the attributes that it was configured to send."""
+
+_FAILED = ("upstream_", "no_healthy_upstream")
+"""What Envoy's details begin with when an endpoint failed."""
+
+Headers = Mapping[str, str]
+
+
+def headers_of(message: HttpHeaders) -> Headers:
+    """The headers: lower-case names, repeated ones joined by a comma; pseudo-headers such as `:path` among them."""
+    headers: dict[str, str] = {}
+    for header in message.headers.headers:
+        name = header.key.lower()
+        raw = header.raw_value
+        value = raw.decode(errors="replace") if raw else header.value
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    return headers
+
+
+def model_rewrite_of(headers: Headers) -> str:
+    """The model that is to be served instead of the one that the body names; the empty string for none."""
+    return next(filter(None, (headers.get(name, "").strip() for name in MODEL_REWRITE)), "")
+
+
+def target_of(headers: Headers) -> str:
+    """The request's target."""
+    names = (":path", "x-original-path", "x-forwarded-path")
+    return next(filter(None, (headers.get(name) for name in names)), "/")
+
+
+def subset_of(message: ProcessingRequest) -> frozenset[str] | None:
+    """The addresses that the request may go to, as `Endpoint.authority`; None if the message does not say.
+
+    The protocol asks for a list of texts; a text of several, parted by commas, is taken as well. What is no `ip:port`
+    is nobody's address.
+    """
+    if not message.HasField("metadata_context"):
+        return None
+    namespaces = message.metadata_context.filter_metadata
+    hint = namespaces[SUBSET_NAMESPACE].fields if SUBSET_NAMESPACE in namespaces else {}
+    if SUBSET not in hint:
+        return None
+    value: Value = hint[SUBSET]
+    kind = value.WhichOneof("kind")
+    if kind == "list_value":
+        told = [entry.string_value for entry in value.list_value.values if entry.HasField("string_value")]
+    elif kind == "string_value":
+        told = value.string_value.split(",")
+    else:
+        return None
+    return frozenset(filter(None, map(parse_authority, told)))
+
+
+def served_by(message: ProcessingRequest) -> str:
+    """The address of the endpoint that answered; the empty string if the proxy does not say."""
+    if message.HasField("metadata_context"):
+        namespaces = message.metadata_context.filter_metadata
+        if BALANCING_NAMESPACE in namespaces:
+            told = _text(namespaces[BALANCING_NAMESPACE], SERVED)
+            if told:
+                return parse_authority(told) or ""
+    return parse_authority(_text(_attributes(message), "upstream.address")) or ""
+
+
+def failure_of(message: ProcessingRequest) -> str:
+    """Why the proxy answers itself, for want of an endpoint's answer; the empty string if it does not or does not say.
+
+    It says so when it is configured to send the attribute `response.code_details`.
+    """
+    details = _text(_attributes(message), "response.code_details")
+    return details if details.startswith(_FAILED) else ""
+
+
+def _attributes(message: ProcessingRequest) -> Struct | None:
+    attributes: Mapping[str, Struct] = message.attributes
+    return attributes.get(ATTRIBUTES)
+
+
+def _text(fields: Struct | None, name: str) -> str:
+    return fields.fields[name].string_value if fields is not None and name in fields.fields else ""

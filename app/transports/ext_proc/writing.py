@@ -1,0 +1,110 @@
+"""The messages that a proxy gets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from envoy.service.ext_proc.v3.external_processor_pb2 import (
+    BodyResponse,
+    CommonResponse,
+    HeaderMutation,
+    HeadersResponse,
+    ImmediateResponse,
+    ProcessingResponse,
+    TrailersResponse,
+)
+from google.protobuf.struct_pb2 import Struct
+
+from app.transports.control_headers import DESTINATION, REQUEST_ID, SCORES
+from app.transports.errors import REASON_HEADER, openai_body, refusal_of
+from app.transports.ext_proc.reading import BALANCING_NAMESPACE
+
+LARGEST_CHUNK = 62_000
+"""Bytes of a body that go into one message: with the rest of it that stays below 64 KiB."""
+
+_GRPC_STATUS = {400: 3, 404: 5, 408: 4, 413: 8, 429: 8, 431: 3, 501: 12, 503: 14, 504: 4}
+_GRPC_INTERNAL = 13
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """What becomes of a request."""
+
+    destination: str
+    """`ip:port`, or several with commas between, best first."""
+    body: bytes | None = None
+    """Goes on instead of the body that came."""
+    set_headers: tuple[tuple[str, str], ...] = ()
+    removed_headers: tuple[str, ...] = ()
+    scores: Mapping[str, float] | None = None
+    """Score by address, to be told to the proxy."""
+
+
+def forwarding(forward: Forward) -> CommonResponse:
+    """The request's headers as they go on."""
+    sets = ((DESTINATION, forward.destination), *forward.set_headers)
+    return CommonResponse(header_mutation=mutation(sets, forward.removed_headers), clear_route_cache=True)
+
+
+def metadata(forward: Forward) -> Struct:
+    """What the proxy's load balancing is told: the same destination."""
+    told = Struct()
+    balancing = told.fields[BALANCING_NAMESPACE].struct_value.fields
+    balancing[DESTINATION].string_value = forward.destination
+    if forward.scores is not None:
+        scores = balancing[SCORES].struct_value.fields
+        for address, score in forward.scores.items():
+            scores[address].number_value = score
+    return told
+
+
+def mutation(sets: Iterable[tuple[str, str]], removed: Iterable[str] = ()) -> HeaderMutation:
+    """Headers to be set, each in the place of what there is of that name, and to be removed."""
+    change = HeaderMutation(remove_headers=removed)
+    for name, value in sets:
+        option = change.set_headers.add(append_action=_OVERWRITE)
+        option.header.key = name
+        option.header.raw_value = value.encode()
+    return change
+
+
+_OVERWRITE = 2  # OVERWRITE_IF_EXISTS_OR_ADD
+
+
+def streamed(body: bytes, *, ends: bool) -> Iterator[BodyResponse]:
+    """A body, or a piece of it, in chunks; an empty one in one."""
+    for at in range(0, len(body) or 1, LARGEST_CHUNK):
+        chunk = body[at : at + LARGEST_CHUNK]
+        response = BodyResponse()
+        whole = response.response.body_mutation.streamed_response
+        whole.body = chunk
+        whole.end_of_stream = ends and at + LARGEST_CHUNK >= len(body)
+        yield response
+
+
+def immediate(error: Exception, request_id: str) -> ProcessingResponse:
+    """The answer to a request that the router can't serve."""
+    refusal = refusal_of(error)
+    sets = [("content-type", "application/json"), (REASON_HEADER, refusal.reason)]
+    if request_id:
+        sets.append((REQUEST_ID, request_id))
+    answer = ImmediateResponse(headers=mutation(sets), body=openai_body(error), details=refusal.reason)
+    answer.status.code = refusal.status  # the numbers are those of HTTP
+    answer.grpc_status.status = _GRPC_STATUS.get(refusal.status, _GRPC_INTERNAL)
+    return ProcessingResponse(immediate_response=answer)
+
+
+__all__ = (
+    "BodyResponse",
+    "CommonResponse",
+    "Forward",
+    "HeadersResponse",
+    "ProcessingResponse",
+    "TrailersResponse",
+    "forwarding",
+    "immediate",
+    "metadata",
+    "mutation",
+    "streamed",
+)
