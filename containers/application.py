@@ -157,6 +157,7 @@ class ApplicationContainer(containers.DeclarativeContainer):
     ext_proc_admission = providers.Singleton(Admission, providers.Callable(options.ext_proc_limits, settings))
     ext_proc_listen = providers.Callable(options.ext_proc_listen, settings, runtime_directory)
     ext_proc_server = providers.Singleton(parts.ext_proc_server, itself)
+    envoy = providers.Singleton(parts.envoy_process, itself)
     admin_server = providers.Singleton(
         AdminServer,
         listen=providers.Callable(options.admin_listen, settings),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from app.reload import Step
 from app.settings.schema import Settings
 from app.transports.ext_proc.certificates import Certificates, Identity, read_identity, self_signed
 from app.transports.ext_proc.health import Health
@@ -31,6 +33,33 @@ def server_of(app: ApplicationContainer) -> ExtProcServer:
         certificates=None if identity is None else Certificates(identity),
         message_bytes=settings.transports.ext_proc.limits.message_bytes,
     )
+
+
+def step_of(app: ApplicationContainer, settings: Settings) -> Step:
+    """From what the server runs on to other `settings`."""
+    server = app.ext_proc_server()
+    identity: Identity | None = None
+    close: Callable[[], Awaitable[None]] | None = None
+
+    async def prepare() -> None:
+        nonlocal identity
+        if settings.transports.ext_proc.tls.cert_file:
+            identity = identity_of(settings)
+        await server.listener.prepare(options.ext_proc_listen(settings, app.runtime_directory()))
+
+    def commit() -> None:
+        nonlocal close
+        close = server.listener.commit()
+        app.ext_proc_admission().limits = options.ext_proc_limits(settings)
+        server.processor.options = options_of(settings)
+        if server.certificates is not None and identity is not None:
+            server.certificates.renew(identity)
+
+    async def retire() -> None:
+        if close is not None:
+            await close()
+
+    return Step("ext_proc", prepare, server.listener.abandon, commit, retire)
 
 
 def identity_of(settings: Settings) -> Identity | None:

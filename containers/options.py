@@ -8,9 +8,10 @@ from app.domain.addresses import UNIX
 from app.fleet.monitor import MonitorOptions
 from app.runtime import RuntimeDirectory
 from app.settings.schema import Settings
-from app.settings.sections import PoolTls
+from app.settings.sections import HttpTls, PoolTls
 from app.transports.admin.server import AdminListen
 from app.transports.admission import Limits
+from app.transports.envoy.bootstrap import Behaviour
 from app.transports.http.limits import HttpLimits
 from app.transports.http.upstream import Patience, PoolLimits
 from app.transports.listening import Address
@@ -53,7 +54,15 @@ def pool_limits(settings: Settings) -> PoolLimits:
 
 def server_tls(settings: Settings) -> SSLContext | None:
     """The router's own TLS, if it has a certificate. Raises `OSError`."""
-    tls = settings.transports.http.tls
+    return _server_context(settings.transports.http.tls)
+
+
+def ext_proc_tls(settings: Settings) -> SSLContext | None:
+    """The same for the endpoint picker, to see whether its files can be used. Raises `OSError`."""
+    return _server_context(settings.transports.ext_proc.tls)
+
+
+def _server_context(tls: HttpTls) -> SSLContext | None:
     if not tls.cert_file:
         return None
     return server_context(ServerTls(tls.cert_file, tls.key_file, tls.client_ca_file))
@@ -64,7 +73,7 @@ def client_tls(settings: Settings) -> SSLContext | None:
     tls = settings.pool.tls
     if tls == PoolTls() and not any(endpoint.scheme == "https" for endpoint in settings.pool.endpoints):
         return None
-    return client_context(ClientTls(tls.ca_file, tls.cert_file, tls.key_file, tls.insecure_skip_verify))
+    return client_context(_client_tls_files(settings))
 
 
 def http_listen(settings: Settings) -> Address:
@@ -75,7 +84,8 @@ def http_listen(settings: Settings) -> Address:
 
 def ext_proc_limits(settings: Settings) -> Limits:
     """What may come by a proxy."""
-    limits = settings.transports.ext_proc.limits
+    transports = settings.transports
+    limits = transports.http.limits if transports.envoy.enabled else transports.ext_proc.limits
     return Limits(limits.body_bytes, limits.in_flight)
 
 
@@ -101,6 +111,36 @@ def ext_proc_speaks_tls(settings: Settings) -> bool:
     if settings.transports.envoy.enabled or not ext_proc.tls.enabled:
         return False
     return bool(ext_proc.tls.cert_file) or not ext_proc.bind.startswith(UNIX)
+
+
+def envoy_behaviour(settings: Settings, ext_proc: Address) -> Behaviour:
+    """How an Envoy of our own serves: as the standalone router would."""
+    http, envoy = settings.transports.http, settings.transports.envoy
+    times, limits = http.timeouts, http.limits
+    return Behaviour(
+        listen=http_listen(settings),
+        ext_proc=ext_proc,
+        tls=bool(http.tls.cert_file),
+        client_ca_file=http.tls.client_ca_file,
+        endpoint_tls=_client_tls_files(settings),
+        body_bytes=limits.body_bytes,
+        header_bytes=limits.header_bytes,
+        retries=http.retries,
+        connect=times.connect,
+        response=times.response,
+        idle=times.idle,
+        header=times.header,
+        body=times.body,
+        keep_alive=times.keep_alive,
+        endpoint_keep_alive=times.endpoint_keep_alive,
+        concurrency=envoy.concurrency,
+        log_level=envoy.log_level,
+    )
+
+
+def _client_tls_files(settings: Settings) -> ClientTls:
+    tls = settings.pool.tls
+    return ClientTls(tls.ca_file, tls.cert_file, tls.key_file, tls.insecure_skip_verify)
 
 
 def admin_listen(settings: Settings) -> AdminListen:

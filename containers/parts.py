@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import generate_latest
@@ -19,10 +21,14 @@ from app.observability.access_log import AccessLog
 from app.observability.metrics import PoolMetrics, RequestMetrics, register_build_info
 from app.routing.in_flight import InFlightCounts
 from app.scheduling.profile import Named
+from app.settings.schema import Settings
 from app.settings.sections import EndpointSpec, Simulation
 from app.simulation.engine import EngineOptions
 from app.simulation.server import ServerOptions, SimulatedServer
 from app.transports.admin.server import Insight
+from app.transports.envoy.bootstrap import Files
+from app.transports.envoy.process import EnvoyProcess
+from containers import options
 from containers.generation import GenerationContainer, lifecycles_of
 from pointsman import __version__
 
@@ -119,15 +125,35 @@ def is_ready(app: ApplicationContainer) -> bool:
 
 def ext_proc_server(app: ApplicationContainer) -> ExtProcServer:
     """The server of the Endpoint Picker Protocol."""
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")  # we fork for other programs only, and it would complain
     server: ExtProcServer = import_module("containers.ext_proc").server_of(app)
     return server
+
+
+def envoy_process(app: ApplicationContainer) -> EnvoyProcess:
+    """The Envoy of our own, told of the endpoints as they change."""
+    pool = app.pool()
+    return EnvoyProcess(
+        binary=app.settings().transports.envoy.binary,
+        behaviour=options.envoy_behaviour(app.settings(), app.ext_proc_listen()),
+        files=lambda: Files(app.runtime_directory().path),
+        endpoints=lambda: [status.endpoint for status in pool.statuses()],
+        follow=pool.subscribe,
+        certificate=lambda: _certificate(app.settings()),
+    )
+
+
+def _certificate(settings: Settings) -> tuple[bytes, bytes]:
+    tls = settings.transports.http.tls
+    return Path(tls.cert_file).read_bytes(), Path(tls.key_file).read_bytes()
 
 
 def lifecycle_parts(app: ApplicationContainer) -> Sequence[Part]:
     """All parts in the order they start."""
     settings = app.settings()
     transports = settings.transports
-    parts = [_admin(app)] if transports.admin.enabled else []
+    parts = [Part("runtime directory", stop=app.runtime_directory().remove)]
+    parts += [_admin(app)] if transports.admin.enabled else []
     parts += [Part(server.options.name, server.start, server.stop) for server in app.simulation()]
     parts.append(Part("http client", stop=app.http_client().close))  # before the plugins: it outlives them
     parts.append(Part("plugins", app.plugins_alive().start, app.plugins_alive().stop))
@@ -143,10 +169,12 @@ def lifecycle_parts(app: ApplicationContainer) -> Sequence[Part]:
         return float(app.settings().shutdown.timeout)
 
     if transports.ext_proc.enabled or transports.envoy.enabled:
-        parts.append(Part("runtime directory", stop=app.runtime_directory().remove))
         ext_proc = app.ext_proc_server()
         parts.append(Part("ext_proc", ext_proc.start, lambda: ext_proc.stop(patience())))
-    if transports.http.enabled and not transports.envoy.enabled:
+    if transports.envoy.enabled:
+        envoy = app.envoy()
+        parts.append(Part("envoy", envoy.start, lambda: envoy.stop(patience())))
+    elif transports.http.enabled:
         server = app.http_server()
         parts.append(Part("http", server.start, lambda: server.stop(patience())))
     return parts

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Never
 
@@ -33,14 +34,32 @@ End = Callable[[], Awaitable[None]]
 
 FIXED = (
     "simulation",
+    "pool.name",
     "transports.http.enabled",
     "transports.http.limits.headerBytes",
     "transports.http.timeouts.keepAlive",
     "transports.http.tls.clientCaFile",
+    "transports.extProc.enabled",
+    "transports.extProc.healthPort",
+    "transports.extProc.tls.enabled",
+    "transports.extProc.tls.clientCaFile",
+    "transports.extProc.limits.messageBytes",
+    "transports.envoy",
     "transports.admin.enabled",
     "reload.watch",
 )
 """What a running process can't change."""
+
+FIXED_WITH_ENVOY = (
+    "transports.http.bind",
+    "transports.http.port",
+    "transports.http.retries",
+    "transports.http.limits.bodyBytes",
+    "transports.http.limits.headerBytes",
+    "transports.http.timeouts",
+    "pool.tls",
+)
+"""What a running Envoy of our own can't change either."""
 
 
 def no_next_configuration() -> Never:
@@ -62,8 +81,12 @@ def watched_files_of(app: ApplicationContainer) -> Callable[[], Collection[Path]
 
 def tls_files(settings: Settings) -> Sequence[str]:
     """The files of certificates and keys, which may be renewed in place."""
-    ours, theirs = settings.transports.http.tls, settings.pool.tls
-    files = (ours.cert_file, ours.key_file, theirs.ca_file, theirs.cert_file, theirs.key_file)
+    http, ext_proc, pool = settings.transports.http.tls, settings.transports.ext_proc.tls, settings.pool.tls
+    files = (
+        *(http.cert_file, http.key_file),
+        *(ext_proc.cert_file, ext_proc.key_file, ext_proc.client_ca_file),
+        *(pool.ca_file, pool.cert_file, pool.key_file),
+    )
     return [file for file in files if file]
 
 
@@ -91,7 +114,8 @@ def steps_of(app: ApplicationContainer) -> Callable[[Checked], Sequence[Step] | 
 def refuse_fixed(before: Settings, after: Settings) -> None:
     """Raises `NeedsRestartError` for what a running process can't change."""
     old, new = (settings.model_dump(by_alias=True) for settings in (before, after))
-    changed = [path for path in FIXED if _at(old, path) != _at(new, path)]
+    fixed = (*FIXED, *FIXED_WITH_ENVOY) if before.transports.envoy.enabled else FIXED
+    changed = [path for path in dict.fromkeys(fixed) if _at(old, path) != _at(new, path)]
     if bool(before.transports.http.tls.cert_file) != bool(after.transports.http.tls.cert_file):
         changed.append("transports.http.tls.certFile")
     if changed:
@@ -153,6 +177,7 @@ class _Change:
             Step("plugins", self._start_plugins, self._stop_fresh, self._swap, self._retire_plugins),
             Step("discovery", self._prepare_discovery, discovery.abandon, self._swap_discovery, self._retire_discovery),
             Step("http", self._prepare_http, http.abandon, self._swap_http, self._retire_http),
+            *self._ext_proc_steps(),
             Step("admin", self._prepare_admin, admin.abandon, self._swap_admin, self._retire_admin),
             Step("the rest", commit=self._change_values),
         )
@@ -228,11 +253,20 @@ class _Change:
         tls, running = self._settings.transports.http.tls, self._app.http_server().tls
         if running is not None:
             load_certificate(running, tls.cert_file, tls.key_file)
+        if self._settings.transports.envoy.enabled and tls.cert_file:
+            self._app.envoy().renew_certificate()
         self._app.upstream().tls = self._client_tls
         self._app.model_lists().tls = self._client_tls
 
     async def _retire_http(self) -> None:
         await self._close_http()
+
+    def _ext_proc_steps(self) -> Sequence[Step]:
+        transports = self._settings.transports
+        if not (transports.ext_proc.enabled or transports.envoy.enabled):
+            return ()
+        module = import_module("containers.ext_proc")
+        return (module.step_of(self._app, self._settings),)
 
     async def _prepare_admin(self) -> None:
         await self._app.admin_server().listener.prepare(options.admin_listen(self._settings).address)

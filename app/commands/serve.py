@@ -21,6 +21,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     add_configuration(parser)
     parser.add_argument("--port", type=int, help="port of the router, instead of transports.http.port")
+    parser.add_argument(
+        "--envoy", action="store_true", help="let an Envoy serve instead of the router; needs pointsman[envoy]"
+    )
     parser.add_argument("--admin-port", type=int, help="port of the admin pages, instead of transports.admin.port")
 
 
@@ -30,6 +33,8 @@ def run(arguments: argparse.Namespace) -> int:
     for path, value in (("transports.http.port", arguments.port), ("transports.admin.port", arguments.admin_port)):
         if value is not None:
             sets.append(f"{path}={value}")
+    if arguments.envoy:
+        sets.append("transports.envoy.enabled=true")
     arguments.sets = sets
     checked = check(sources_of(arguments))
     tell(checked.configuration.faults.warnings)
@@ -58,16 +63,20 @@ def _leave_to_the_collector_what_is_new() -> None:
 def _say_what_runs(container: ApplicationContainer) -> None:
     """A few lines for whoever started it: what runs, where, and what to try."""
     settings = container.settings()
-    http, admin = settings.transports.http, settings.transports.admin
+    http, admin, ext_proc = settings.transports.http, settings.transports.admin, settings.transports.ext_proc
     statuses = container.pool().statuses()
     structlog.get_logger("pointsman").info("started", endpoints=len(statuses))
     if settings.observability.logging.format != "console":
         return
     lines = []
+    listed = [f"  {status.endpoint.name:<12} {status.endpoint.authority}" for status in statuses]
     if http.enabled:
-        url = f"http://localhost:{container.http_server().port}"
-        lines.append(f"Pointsman routes {url} to {len(statuses)} endpoints:")
-        lines += [f"  {status.endpoint.name:<12} {status.endpoint.authority}" for status in statuses]
+        envoy = settings.transports.envoy.enabled
+        url = f"http://localhost:{container.envoy().port if envoy else container.http_server().port}"
+        lines += [f"Pointsman routes {url} to {len(statuses)} endpoints{', by Envoy' if envoy else ''}:", *listed]
+    if ext_proc.enabled:
+        port = container.ext_proc_server().port
+        lines += [f"Pointsman picks among {len(statuses)} endpoints for proxies that call port {port}:", *listed]
     if admin.enabled:
         port = container.admin_server().port
         lines.append(f"Health, metrics and insight: http://localhost:{port}/readyz /metrics /debug/endpoints")

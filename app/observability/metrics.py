@@ -15,6 +15,7 @@ from app.domain.errors import ModelNotFoundError, RoutingError
 from app.domain.outcome import Ending, Outcome
 from app.domain.request import InferenceRequest
 from app.domain.status import EndpointStatus
+from app.domain.usage import Usage
 from app.extension.services import InFlight
 from app.observability.series import Count, Counts, Distribution, Distributions
 
@@ -32,6 +33,27 @@ _FIRST_BYTES = (
 _SIZES = tuple(float(2**power) for power in range(6, 31, 2))
 
 
+_TOKENS = (1.0, 8.0, *(float(2**power) for power in range(4, 21)))
+
+
+class _Tokens(NamedTuple):
+    """The series of one model whose engine tells what answers cost."""
+
+    prompt: Distribution
+    completion: Distribution
+    cached: Distribution
+
+    def observe(self, usage: Usage) -> None:
+        """One answer."""
+        for distribution, tokens in (
+            (self.prompt, usage.prompt_tokens),
+            (self.completion, usage.completion_tokens),
+            (self.cached, usage.cached_tokens),
+        ):
+            if tokens is not None:
+                distribution.observe(tokens)
+
+
 class _Series(NamedTuple):
     """The series of one model."""
 
@@ -47,6 +69,7 @@ class RequestMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._models: set[str] = set()
         self._series: dict[str, _Series] = {}
+        self._tokens: dict[str, _Tokens] = {}
         self._requests = Counts("llm_d_epp_request", "Requests that an endpoint answered.", _MODEL, registry)
         self._errors = Counts(
             "llm_d_epp_request_error",
@@ -72,6 +95,14 @@ class RequestMetrics:
             registry,
         )
         self._size = Distributions("llm_d_epp_request_size_bytes", "Bodies of requests.", _MODEL, _SIZES, registry)
+        self._token_counts = [
+            Distributions(f"llm_d_epp_request_{kind}_tokens", f"{text}, as engines tell it.", _MODEL, _TOKENS, registry)
+            for kind, text in (
+                ("input", "Tokens of requests"),
+                ("output", "Tokens of answers"),
+                ("cached", "Tokens of requests that were in the engine's prefix cache"),
+            )
+        ]
         self._endings = Counts(
             "pointsman_attempts_ended", "Attempts at endpoints, by how they ended.", ["ending"], registry
         )
@@ -99,6 +130,8 @@ class RequestMetrics:
         series.size.observe(request.size)
         if outcome.first_byte is not None:
             series.first_byte.observe(outcome.first_byte)
+        if outcome.usage is not None:
+            self._tokens_of(request.model).observe(outcome.usage)
 
     def on_refused(self, request: InferenceRequest, error: RoutingError) -> None:
         """Counts a refused request by the kind of error."""
@@ -122,6 +155,13 @@ class RequestMetrics:
         )
         if label == model:
             self._series[model] = found
+        return found
+
+    def _tokens_of(self, model: str) -> _Tokens:
+        label = self._label(model)
+        found = self._tokens.get(label)
+        if found is None:
+            found = self._tokens[label] = _Tokens(*(counts.of(label) for counts in self._token_counts))
         return found
 
     def _label(self, model: str) -> str:

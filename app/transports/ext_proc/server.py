@@ -34,7 +34,7 @@ class ExtProcServer:
         message_bytes: int = 64 * 1024 * 1024,
     ) -> None:
         """Without `certificates` it speaks plainly. `message_bytes` bounds a message, and with it a buffered body."""
-        self._processor = processor
+        self.processor = processor
         self._health = health
         self._admission = admission
         self.certificates = certificates
@@ -71,7 +71,7 @@ class ExtProcServer:
 
     async def _open(self, address: Address) -> Opened:
         server = self._server()
-        add_ExternalProcessorServicer_to_server(self._processor, server)
+        add_ExternalProcessorServicer_to_server(self.processor, server)
         credentials = None if self.certificates is None else self.certificates.credentials()
         return await self._listen(server, address, credentials)
 
