@@ -7,6 +7,7 @@ import gc
 
 import structlog
 
+from app.commands import go_flags
 from app.commands.arguments import add_configuration, sources_of, tell
 from app.commands.process import serve_until_stopped
 from app.observability.logging import set_up_logging
@@ -25,11 +26,12 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--envoy", action="store_true", help="let an Envoy serve instead of the router; needs pointsman[envoy]"
     )
     parser.add_argument("--admin-port", type=int, help="port of the admin pages, instead of transports.admin.port")
+    go_flags.add(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Serves until SIGTERM or SIGINT, then drains."""
-    sets = list(arguments.sets)
+    sets = [*go_flags.sets_of(arguments), *arguments.sets]
     for path, value in (("transports.http.port", arguments.port), ("transports.admin.port", arguments.admin_port)):
         if value is not None:
             sets.append(f"{path}={value}")
