@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
+from app.commands import go_flags, serve
 from app.settings.layers import Sources
+from app.transports.envoy.binary import find_binary
 from containers.assembly import check
 from pointsman.testing import check_scorer, make_candidates, make_endpoint, make_request
 
@@ -47,3 +52,35 @@ def test_every_link_between_the_pages_leads_somewhere() -> None:
     for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
         for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+GATEWAYS = ROOT / "docs" / "gateways"
+
+
+@pytest.mark.parametrize("overlay", blocks((ROOT / "docs" / "gateways.md").read_text(), "yaml"))
+def test_every_overlay_of_the_page_on_gateways_is_fine_over_the_defaults(overlay: str) -> None:
+    assert not check(Sources(("builtin:default",), overlay)).configuration.faults.warnings
+
+
+def test_the_envoy_configuration_is_one_that_envoy_takes() -> None:
+    command = [str(find_binary("")), "--mode", "validate", "-l", "error", "-c", str(GATEWAYS / "envoy.yaml")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_picker_in_the_manifests_starts_with_the_arguments_that_stand_there(tmp_path: Path) -> None:
+    (tmp_path / "endpoints.yaml").write_text("endpoints: []")
+    manifests = {each["kind"]: each for each in yaml.safe_load_all((GATEWAYS / "kubernetes.yaml").read_text())}
+    (picker,) = manifests["Deployment"]["spec"]["template"]["spec"]["containers"]
+    parser = argparse.ArgumentParser()
+    serve.add(parser)
+    arguments = parser.parse_args(picker["args"][1:])
+    text = arguments.text.replace("/endpoints/", f"{tmp_path}/")
+    sources = Sources(tuple(arguments.files), text, {}, tuple(go_flags.sets_of(arguments)))
+    checked = check(sources)
+    assert not checked.configuration.faults.warnings
+    transports, pool = checked.configuration.settings.transports, checked.configuration.settings.pool
+    assert (transports.http.enabled, transports.ext_proc.enabled, pool.name) == (False, True, "qwen")
+    ports = {port["containerPort"] for port in picker["ports"]}
+    assert ports == {transports.ext_proc.port, transports.ext_proc.health_port, transports.admin.port}
+    assert manifests["InferencePool"]["spec"]["endpointPickerRef"]["port"]["number"] == transports.ext_proc.port
