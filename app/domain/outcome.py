@@ -31,4 +31,4 @@ class Outcome:
     attempts: int = 1
     response_bytes: int = 0
     usage: Usage | None = None
-    """What the engine says that the answer cost, where the transport reads it."""
+    """What the engine says that the answer cost, if it says it."""

@@ -84,6 +84,13 @@ class UsageReader:
             self.usage = told if self.usage is None else self.usage.updated(told)
 
 
+def usage_reader(content_type: str, content_encoding: str) -> UsageReader | None:
+    """Who reads the usage of an answer with these headers; None for one that tells none, or is compressed."""
+    streamed = content_type.startswith("text/event-stream")
+    readable = streamed or content_type.startswith("application/json")
+    return UsageReader(streamed=streamed) if readable and not content_encoding else None
+
+
 def usage_in(fields: Any) -> Usage | None:
     """The usage that an answer, or an event of one, tells; None if it tells none."""
     if not isinstance(fields, dict):

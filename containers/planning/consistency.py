@@ -103,6 +103,13 @@ def _envoy_can_serve(draft: Draft) -> None:
             "transports.envoy serves in the place of transports.http, which is not enabled",
             "enable transports.http, whose address it takes",
         )
+    bind = transports.http.bind
+    if not bind.startswith(UNIX) and parse_authority(f"[{bind}]:1" if ":" in bind else f"{bind}:1") is None:
+        draft.faults.error(
+            draft.configuration.origin("transports", "http", "bind"),
+            f"Envoy can't listen on {bind!r}, which is no IP address",
+            "write 127.0.0.1 for localhost, 0.0.0.0 for every address of this machine",
+        )
     if transports.http.limits.endpoint_connections:
         draft.faults.warn(
             draft.configuration.origin("transports", "http", "limits", "endpointConnections"),

@@ -13,7 +13,7 @@ from app.domain.decision import Decision
 from app.domain.errors import RoutingError, UpstreamError, UpstreamTimeoutError
 from app.domain.outcome import Ending
 from app.domain.request import InferenceRequest, RawRequest
-from app.parsing.usage import UsageReader
+from app.parsing.usage import usage_reader
 from app.routing.router import Route, Router
 from app.transports.admission import Admission, Limits
 from app.transports.control_headers import DESTINATION, FOR_THE_ROUTER, REQUEST_ID, SERVED
@@ -138,7 +138,8 @@ class _Conversation:
             event = stream.receive(message)
             if isinstance(event, AnswerBegan):
                 self._begin(route, event)
-                usage = _usage_reader(event)
+                headers = event.headers
+                usage = usage_reader(headers.get("content-type", ""), headers.get("content-encoding", ""))
                 last = event.last
             elif isinstance(event, AnswerPiece):
                 last = event.last
@@ -207,14 +208,6 @@ class _Conversation:
     @property
     def _method(self) -> str:
         return self._stream.headers.get(":method", "POST")
-
-
-def _usage_reader(answer: AnswerBegan) -> UsageReader | None:
-    """Who reads the answer's usage; None for an answer that tells none, or is compressed."""
-    kind = answer.headers.get("content-type", "")
-    streamed = kind.startswith("text/event-stream")
-    readable = streamed or kind.startswith("application/json")
-    return UsageReader(streamed=streamed) if readable and "content-encoding" not in answer.headers else None
 
 
 def _scores(decision: Decision) -> dict[str, float]:

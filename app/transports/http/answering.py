@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Protocol
 
+from app.parsing.usage import UsageReader
 from app.transports.http.codec.encoding import encode_chunk, encode_last_chunk, encode_response
 from app.transports.http.codec.events import End, Field, ResponseHead
 from app.transports.http.headers import trailing
@@ -42,7 +43,9 @@ class Sink(Protocol):
 class AnswerWriter:
     """The answer to one request."""
 
-    __slots__ = ("_chunked", "_head", "_http_1_1", "_paused", "_source", "_transport", "begun", "closes", "sent")
+    __slots__ = (
+        "_chunked", "_head", "_http_1_1", "_paused", "_source", "_transport", "begun", "closes", "sent", "usage",
+    )  # fmt: skip
 
     def __init__(self, transport: asyncio.Transport, incoming: Incoming, *, closes: bool, paused: bool) -> None:
         """`closes`: the connection ends with this answer; `paused`: its client takes nothing at the moment."""
@@ -59,6 +62,8 @@ class AnswerWriter:
         """Whether the client has got some of it."""
         self.sent = 0
         """Bytes of the body so far."""
+        self.usage: UsageReader | None = None
+        """Who reads in the body what it cost."""
 
     def whole(self, status: int, fields: Sequence[Field], body: bytes, *, with_body: bool = True) -> None:
         """An answer of the router's own; without its body to a request of method HEAD."""
@@ -89,6 +94,9 @@ class AnswerWriter:
             self._head = b""
         if pieces:
             self.sent += sum(map(len, pieces))
+            if self.usage is not None:
+                for piece in pieces:
+                    self.usage.feed(piece)
             if self._chunked:
                 out.append(encode_chunk(pieces))
             else:

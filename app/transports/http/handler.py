@@ -6,6 +6,7 @@ import structlog
 
 from app.domain.errors import BadRequestError, RoutingError, UpstreamError
 from app.domain.request import InferenceRequest, RawRequest
+from app.parsing.usage import usage_reader
 from app.routing.router import Route, Router
 from app.transports.admission import Admission
 from app.transports.http.answering import AnswerWriter
@@ -65,7 +66,11 @@ class Handler:
             answer = await self._answer(route, outgoing)
             try:
                 served_by = route.endpoint.authority.encode()
-                writer.begin(answer.head, to_client(answer.head.headers, request_id.encode(), served_by))
+                answered = answer.head.headers
+                writer.usage = usage_reader(
+                    value_of(answered, b"content-type"), value_of(answered, b"content-encoding")
+                )
+                writer.begin(answer.head, to_client(answered, request_id.encode(), served_by))
                 rest = answer.pass_on(writer)
                 if rest is not None:
                     await rest
@@ -74,6 +79,8 @@ class Handler:
                 writer.break_off()
             finally:
                 route.relayed(writer.sent)
+                if writer.usage is not None:
+                    route.used(writer.usage.end())
                 answer.close()
 
     def _take_in(self, head: RequestHead, request_id: str, body: bytes) -> TakenIn:
