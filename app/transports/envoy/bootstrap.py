@@ -125,7 +125,7 @@ def _connections(behaviour: Behaviour) -> Config:
         "stat_prefix": STATISTICS,
         "codec_type": "AUTO",
         "use_remote_address": True,
-        "generate_request_id": False,
+        "generate_request_id": True,
         "preserve_external_request_id": True,
         "server_header_transformation": "PASS_THROUGH",
         "max_request_headers_kb": -(-behaviour.header_bytes // 1024),

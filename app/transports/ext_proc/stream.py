@@ -23,8 +23,9 @@ from app.transports.ext_proc.writing import (
     ProcessingResponse,
     TrailersResponse,
     forwarding,
+    forwarding_headers,
     metadata,
-    mutation,
+    mutate,
     streamed,
 )
 
@@ -151,20 +152,19 @@ class Stream:
         """The request goes on."""
         self._expect(_State.ARRIVED)
         self._state = _State.ANSWER
-        told = metadata(forward)
         if self._mode in _BUFFERED and self._has_body:
             change = forwarding(forward)
             if forward.body is not None:
                 change.body_mutation.body = forward.body
-            self._out.append(ProcessingResponse(request_body=BodyResponse(response=change), dynamic_metadata=told))
+            body = BodyResponse(response=change)
+            self._out.append(ProcessingResponse(request_body=body, dynamic_metadata=metadata(forward)))
             return
-        headers = HeadersResponse(response=forwarding(forward))
-        self._out.append(ProcessingResponse(request_headers=headers, dynamic_metadata=told))
+        self._out.append(forwarding_headers(forward))
         if not self._has_body or self._mode not in _DUPLEX:
             return
-        body = self._whole_body() if forward.body is None else forward.body
-        if body or not self._trailers:
-            chunks = streamed(body, ends=not self._trailers)
+        whole = self._whole_body() if forward.body is None else forward.body
+        if whole or not self._trailers:
+            chunks = streamed(whole, ends=not self._trailers)
             self._out += [ProcessingResponse(request_body=chunk) for chunk in chunks]
         if self._trailers:
             self._out.append(ProcessingResponse(request_trailers=TrailersResponse()))
@@ -227,10 +227,10 @@ class Stream:
 
     def begin_answer(self, headers: dict[str, str], removed: tuple[str, ...] = ()) -> None:
         """The answer goes on, with `headers` set in it and those `removed` left out."""
-        response = HeadersResponse()
+        answer = ProcessingResponse(response_headers=HeadersResponse())
         if headers or removed:
-            response.response.header_mutation.CopyFrom(mutation(headers.items(), removed))
-        self._out.append(ProcessingResponse(response_headers=response))
+            mutate(answer.response_headers.response.header_mutation, headers.items(), removed)
+        self._out.append(answer)
 
     def _answer_headers(self, head: HttpHeaders, message: ProcessingRequest) -> AnswerBegan:
         if self._state not in (_State.HEADERS, _State.BODY, _State.ANSWER):

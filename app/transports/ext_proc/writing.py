@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from envoy.service.ext_proc.v3.external_processor_pb2 import (
     BodyResponse,
@@ -43,8 +44,26 @@ class Forward:
 
 def forwarding(forward: Forward) -> CommonResponse:
     """The request's headers as they go on."""
-    sets = ((DESTINATION, forward.destination), *forward.set_headers)
-    return CommonResponse(header_mutation=mutation(sets, forward.removed_headers), clear_route_cache=True)
+    change = CommonResponse(clear_route_cache=True)
+    mutate(change.header_mutation, ((DESTINATION, forward.destination), *forward.set_headers), forward.removed_headers)
+    return change
+
+
+def forwarding_headers(forward: Forward) -> ProcessingResponse:
+    """The answer to the request's headers. Not to be changed: where it says no more than where to go, it is shared."""
+    if forward.set_headers or forward.removed_headers or forward.scores is not None:
+        return _forwarding_headers(forward)
+    return _forwarding_to(forward.destination)
+
+
+def _forwarding_headers(forward: Forward) -> ProcessingResponse:
+    headers = HeadersResponse(response=forwarding(forward))
+    return ProcessingResponse(request_headers=headers, dynamic_metadata=metadata(forward))
+
+
+@lru_cache(maxsize=4096)
+def _forwarding_to(destination: str) -> ProcessingResponse:
+    return _forwarding_headers(Forward(destination))
 
 
 def metadata(forward: Forward) -> Struct:
@@ -59,14 +78,15 @@ def metadata(forward: Forward) -> Struct:
     return told
 
 
-def mutation(sets: Iterable[tuple[str, str]], removed: Iterable[str] = ()) -> HeaderMutation:
-    """Headers to be set, each in the place of what there is of that name, and to be removed."""
-    change = HeaderMutation(remove_headers=removed)
+def mutate(change: HeaderMutation, sets: Iterable[tuple[str, str]], removed: Iterable[str] = ()) -> None:
+    """Adds headers to be set, each in the place of what there is of that name, and to be removed."""
     for name, value in sets:
         option = change.set_headers.add(append_action=_OVERWRITE)
-        option.header.key = name
-        option.header.raw_value = value.encode()
-    return change
+        header = option.header
+        header.key = name
+        header.raw_value = value.encode()
+    if removed:
+        change.remove_headers.extend(removed)
 
 
 _OVERWRITE = 2  # OVERWRITE_IF_EXISTS_OR_ADD
@@ -89,7 +109,8 @@ def immediate(error: Exception, request_id: str) -> ProcessingResponse:
     sets = [("content-type", "application/json"), (REASON_HEADER, refusal.reason)]
     if request_id:
         sets.append((REQUEST_ID, request_id))
-    answer = ImmediateResponse(headers=mutation(sets), body=openai_body(error), details=refusal.reason)
+    answer = ImmediateResponse(body=openai_body(error), details=refusal.reason)
+    mutate(answer.headers, sets)
     answer.status.code = refusal.status  # the numbers are those of HTTP
     answer.grpc_status.status = _GRPC_STATUS.get(refusal.status, _GRPC_INTERNAL)
     return ProcessingResponse(immediate_response=answer)
@@ -103,8 +124,9 @@ __all__ = (
     "ProcessingResponse",
     "TrailersResponse",
     "forwarding",
+    "forwarding_headers",
     "immediate",
     "metadata",
-    "mutation",
+    "mutate",
     "streamed",
 )
