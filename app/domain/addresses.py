@@ -10,6 +10,7 @@ HIGHEST_PORT = 65535
 LONGEST_SOCKET = 107
 """Bytes of the path of a Unix socket, by the kernel."""
 
+_PORT = re.compile(r"[0-9]{1,5}")
 _LABEL = r"[a-z0-9_]([-a-z0-9_]{0,61}[a-z0-9_])?"
 _HOST_NAME = re.compile(rf"(?=.{{1,253}}$){_LABEL}(\.{_LABEL})*\.?", re.IGNORECASE)
 
@@ -42,7 +43,7 @@ def parse_authority(text: str) -> str | None:
     """`ip:port` in its usual form, as `Endpoint.authority` has it, IPv6 in brackets; None for anything else."""
     host, _, port = text.strip().rpartition(":")
     bracketed = host.startswith("[") and host.endswith("]")
-    if not (port.isascii() and port.isdigit() and 1 <= int(port) <= HIGHEST_PORT) or (":" in host) != bracketed:
+    if not _PORT.fullmatch(port) or not 1 <= int(port) <= HIGHEST_PORT or (":" in host) != bracketed:
         return None
     try:
         address = ipaddress.ip_address(host[1:-1] if bracketed else host)

@@ -117,7 +117,10 @@ class EndpointPool:
         roster = snapshot.roster
         if subset is not None:
             allowed = roster.at_addresses(subset)
-            rows = np.array(allowed if rows is None else [row for row in rows.tolist() if row in allowed], np.intp)
+            if rows is not None:
+                serving = set(rows.tolist())
+                allowed = [row for row in allowed if row in serving]
+            rows = np.array(allowed, np.intp)
         if excluding:
             every = range(len(roster)) if rows is None else rows.tolist()
             rows = np.array([row for row in every if roster.names[row] not in excluding], np.intp)

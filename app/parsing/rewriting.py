@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from app.domain.errors import BadRequestError
+
 _DECODER = json.JSONDecoder()
 _BLANKS = " \t\n\r"
 
@@ -13,27 +15,32 @@ def with_model(body: bytes, model: str) -> bytes | None:
 
     None if it is no JSON object, or names no model.
     """
-    if not body.lstrip().startswith(b"{"):
+    encoding = json.detect_encoding(body)
+    text = body.decode(encoding, "surrogatepass")
+    if not text.lstrip(_BLANKS).startswith("{"):
         return None
-    text = body.decode()
-    found = _model_in(text)
+    try:
+        found = _model_in(text)
+    except RecursionError:
+        raise BadRequestError("the body is nested too deep") from None
     if found is None:
         return None
     start, end = found
-    return text[:start].encode() + json.dumps(model).encode() + text[end:].encode()
+    return f"{text[:start]}{json.dumps(model)}{text[end:]}".encode(encoding, "surrogatepass")
 
 
 def _model_in(text: str) -> tuple[int, int] | None:
     """Where the value of the top-level `model` begins and ends."""
     at = _skip_blanks(text, text.index("{") + 1)
+    found = None
     while text[at : at + 1] == '"':
         key, at = _DECODER.raw_decode(text, at)
         start = _skip_blanks(text, _skip_blanks(text, at) + 1)  # behind the colon
         _, end = _DECODER.raw_decode(text, start)
         if key == "model":
-            return start, end
+            found = start, end  # of several the last one counts
         at = _skip_blanks(text, _skip_blanks(text, end) + 1)  # behind the comma
-    return None
+    return found
 
 
 def _skip_blanks(text: str, at: int) -> int:

@@ -17,7 +17,7 @@ from app.parsing.bodies import count_of
 LONGEST_EVENT = 1024 * 1024
 """Bytes of a line that is waited for; what is in a longer one is not read."""
 
-LARGEST_BODY = 8 * 1024 * 1024
+LARGEST_BODY = 1024 * 1024
 """Bytes of a JSON answer that are kept to be read; of a larger one the usage is not known."""
 
 _NOTHING = Usage()
@@ -60,16 +60,15 @@ class UsageReader:
         return self.usage
 
     def _read_lines(self, data: bytes) -> None:
-        lines, newline, self._begun = (self._begun + data if self._begun else data).rpartition(b"\n")
-        if len(self._begun) > LONGEST_EVENT:
-            self._begun, self._overflowed = b"", True
-        if not newline:
-            return
-        if self._overflowed:  # what is left of the line that was too long
+        lines, newline, rest = (self._begun + data if self._begun else data).rpartition(b"\n")
+        if newline and self._overflowed:  # what is left of the line that was too long
             lines, self._overflowed = lines.partition(b"\n")[2], False
+        self._begun = rest
+        if len(rest) > LONGEST_EVENT:
+            self._begun, self._overflowed = b"", True
         if any(hint in lines for hint in _HINTS):
             for line in lines.splitlines():
-                if line.startswith(b"data:"):
+                if line.startswith(b"data:") and len(line) <= LONGEST_EVENT:
                     self._read(line[5:])
 
     def _read(self, text: bytes) -> None:

@@ -249,7 +249,11 @@ class Route:
             self.request.facts, model=self.request.model, excluding=self._tried, subset=self._subset
         )
         if len(candidates):
-            self._begin(self._pipeline.scheduler.schedule(self.request, candidates))
+            decision = self._pipeline.scheduler.schedule(self.request, candidates)
+            self._begin(decision)
+            for result in decision.results.values():
+                for fault in result.faults:
+                    router.report(fault)
         elif self._subset is None:
             raise NoEndpointsError
         else:
@@ -261,9 +265,6 @@ class Route:
         self._attempts += 1
         router.in_flight.enter(decision.endpoint.name)
         self._under_way = True
-        for result in decision.results.values():
-            for fault in result.faults:
-                router.report(fault)
         for name, observer in self._pipeline.on_scheduled:
             try:
                 observer.on_scheduled(self.request, decision)

@@ -20,4 +20,8 @@ class HeaderBasedTestingFilter:
         """True where the header has the endpoint's address, with its port or without one."""
         named = {entry.strip() for entry in request.headers.get(HEADER, "").split(",")}
         named |= set(filter(None, map(parse_authority, named)))
+        named |= {
+            authority.removesuffix(":1")
+            for authority in filter(None, (parse_authority(f"{entry}:1") for entry in named))
+        }
         return [not named.isdisjoint((endpoint.authority, endpoint.host)) for endpoint in candidates]

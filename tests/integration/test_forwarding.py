@@ -189,3 +189,20 @@ async def test_requests_in_one_go_are_answered_in_order() -> None:
         one, last = b"GET /1 HTTP/1.1\r\nhost: a\r\n\r\n", b"GET /2 HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n"
         assert (await raw(app.container.http_server().port, one + last)).count(b"here") == 2
         assert [seen.path for seen in engine.seen] == ["/1", "/2"]
+
+
+@pytest.mark.parametrize("name", ["x-llm-d-model-name-rewrite", "x-gateway-model-name-rewrite"])
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
+async def test_another_model_that_a_header_asks_for_changes_no_other_byte(name: str, packed: bool) -> None:
+    body = b'{ "zebra": 1.0, "model" :"alias",  "messages":[{"role":"user","content":"model \\ud83d"}]}'
+    headers = {"content-type": "application/json", name: "demo"}
+    if packed:
+        headers["content-encoding"] = "gzip"
+    async with fake_engine(says()) as engine, running(ports=[engine.port]) as app:
+        data = gzip.compress(body) if packed else body
+        async with app.client.post(f"{app.url}/v1/chat/completions", data=data, headers=headers) as answer:
+            assert answer.status == 200
+        got = engine.seen[-1]
+        assert got.body == body.replace(b'"alias"', b'"demo"')
+        assert got.headers["content-length"] == str(len(got.body))
+        assert not {name, "content-encoding"} & {field.lower() for field in got.headers}

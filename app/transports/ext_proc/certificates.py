@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from app.transports.tls import ServerTls
+from app.transports.tls import ServerTls, load_certificate
 
 VALID = dt.timedelta(days=3650)
 NAME = "pointsman"
@@ -53,7 +54,8 @@ def self_signed(now: dt.datetime) -> Identity:
 
 
 def read_identity(tls: ServerTls) -> Identity:
-    """The certificate of these files. Raises `OSError`."""
+    """The certificate of these files. Raises `OSError`, also for a key that does not go with it."""
+    load_certificate(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), tls.cert_file, tls.key_file)
     authorities = Path(tls.client_ca_file).read_bytes() if tls.client_ca_file else None
     return Identity(Path(tls.cert_file).read_bytes(), Path(tls.key_file).read_bytes(), authorities)
 
@@ -63,7 +65,6 @@ class Certificates:
 
     def __init__(self, identity: Identity) -> None:
         self._identity = identity
-        self._told = identity
 
     def renew(self, identity: Identity) -> None:
         """Another certificate from now on."""
@@ -71,19 +72,21 @@ class Certificates:
 
     def credentials(self) -> grpc.ServerCredentials:
         """For a gRPC server, which asks at each connection whether they have changed."""
-        self._told = self._identity
-        return grpc.dynamic_ssl_server_credentials(
-            _configuration(self._identity),
-            self._changed,  # type: ignore[arg-type]  # None says that nothing has changed
-            self._identity.client_authorities is not None,
-        )
+        told = self._identity
 
-    def _changed(self) -> grpc.ServerCertificateConfiguration | None:
-        identity = self._identity
-        if identity is self._told:
-            return None
-        self._told = identity
-        return _configuration(identity)
+        def changed() -> grpc.ServerCertificateConfiguration | None:
+            nonlocal told
+            identity = self._identity
+            if identity is told:
+                return None
+            told = identity
+            return _configuration(identity)
+
+        return grpc.dynamic_ssl_server_credentials(
+            _configuration(told),
+            changed,  # type: ignore[arg-type]  # None says that nothing has changed
+            told.client_authorities is not None,
+        )
 
 
 def _configuration(identity: Identity) -> grpc.ServerCertificateConfiguration:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from typing import Any
 
 import grpc
@@ -23,6 +24,11 @@ class Health(HealthServicer):
 
     def __init__(self, ready: Callable[[], bool]) -> None:
         self._ready = ready
+        self._stopped = asyncio.Event()
+
+    def stop_telling(self) -> None:
+        """Ends the streams of those who watch."""
+        self._stopped.set()
 
     async def Check(self, request: HealthCheckRequest, context: Any) -> HealthCheckResponse:  # noqa: N802 - gRPC's name
         """The status of a service; `NOT_FOUND` for one of another name."""
@@ -43,12 +49,13 @@ class Health(HealthServicer):
     ) -> AsyncIterator[HealthCheckResponse]:
         """The status of a service now and whenever it changes."""
         told: int | None = None
-        while True:
+        while not self._stopped.is_set():
             status = self._status(request.service)
             if status != told:
                 told = status
                 yield HealthCheckResponse(status=status)
-            await asyncio.sleep(INTERVAL)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopped.wait(), INTERVAL)
 
     def _status(self, service: str) -> int:
         status = HealthCheckResponse.SERVING

@@ -42,6 +42,7 @@ class ExtProcServer:
         self._message_bytes = message_bytes
         self._leaving: set[asyncio.Task[None]] = set()
         self._servers: list[grpc.aio.Server] = []
+        self._left: list[grpc.aio.Server] = []
         self.listener = Listener(listen, self._open)
         """What moves it to another address."""
         self._health_listener = (
@@ -67,7 +68,8 @@ class ExtProcServer:
     async def stop(self, timeout: float) -> None:  # noqa: ASYNC109 - a bound, not a cancel scope
         """Takes no more streams, lets those that are open end for `timeout` seconds, then breaks them off."""
         self._admission.draining = True
-        await asyncio.gather(*(server.stop(timeout) for server in self._servers), *self._leaving)
+        self._health.stop_telling()
+        await asyncio.gather(*(server.stop(timeout) for server in (*self._servers, *self._left)), *self._leaving)
 
     async def _open(self, address: Address) -> Opened:
         server = self._server()
@@ -99,9 +101,11 @@ class ExtProcServer:
 
         async def close() -> None:
             self._servers.remove(server)
+            self._left.append(server)
             task = asyncio.create_task(server.stop(GOING_AWAY))
             self._leaving.add(task)
             task.add_done_callback(self._leaving.discard)
+            task.add_done_callback(lambda _: self._left.remove(server))
 
         return Opened(port, close)
 

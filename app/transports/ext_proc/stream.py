@@ -32,7 +32,7 @@ from app.transports.ext_proc.writing import (
 COLLECTED = 1024 * 1024
 """Bytes of a JSON answer that are held back to be given on in one piece; a larger one is passed on as it comes."""
 
-_DUPLEX = (ProcessingMode.FULL_DUPLEX_STREAMED, ProcessingMode.GRPC)
+_DUPLEX = ProcessingMode.FULL_DUPLEX_STREAMED
 _BUFFERED = (ProcessingMode.BUFFERED, ProcessingMode.BUFFERED_PARTIAL)
 
 
@@ -80,6 +80,10 @@ class _State(Enum):
     ANSWER = auto()
     ANSWER_BODY = auto()
     ENDED = auto()
+
+
+_GONE_ON = (_State.ANSWER, _State.ANSWER_BODY, _State.ENDED)
+"""The request was sent on; an endpoint may answer before the rest of it has passed by."""
 
 
 class Stream:
@@ -160,7 +164,7 @@ class Stream:
             self._out.append(ProcessingResponse(request_body=body, dynamic_metadata=metadata(forward)))
             return
         self._out.append(forwarding_headers(forward))
-        if not self._has_body or self._mode not in _DUPLEX:
+        if not self._has_body or self._mode != _DUPLEX:
             return
         whole = self._whole_body() if forward.body is None else forward.body
         if whole or not self._trailers:
@@ -180,11 +184,13 @@ class Stream:
         if message.HasField("protocol_config"):
             self._mode = message.protocol_config.request_body_mode
             self._answer_mode = message.protocol_config.response_body_mode
+            if ProcessingMode.GRPC in (self._mode, self._answer_mode):
+                raise ProtocolError("the body mode GRPC is not served; use FULL_DUPLEX_STREAMED, also for gRPC")
         self._headers = headers_of(head)
         self._has_body = not head.end_of_stream
         if head.end_of_stream:
             return self._arrived()
-        if self._mode in _DUPLEX or self._mode in _BUFFERED:
+        if self._mode == _DUPLEX or self._mode in _BUFFERED:
             self._state = _State.BODY
             if self._mode in _BUFFERED:  # the proxy holds the headers back until the body is answered
                 self._out.append(ProcessingResponse(request_headers=HeadersResponse()))
@@ -192,7 +198,7 @@ class Stream:
         return self._arrived(whole=False)
 
     def _request_body(self, piece: HttpBody) -> Arrived | None:
-        if self._state is _State.ANSWER and self._mode == ProcessingMode.STREAMED:
+        if self._mode == ProcessingMode.STREAMED and self._state in _GONE_ON:
             self._out.append(ProcessingResponse(request_body=BodyResponse()))
             return None
         self._expect(_State.BODY)
@@ -202,10 +208,10 @@ class Stream:
         self._body.append(piece.body)
         if self._mode in _BUFFERED:
             return self._arrived(whole=piece.end_of_stream or self._mode == ProcessingMode.BUFFERED)
-        return self._arrived() if piece.end_of_stream or piece.end_of_stream_without_message else None
+        return self._arrived() if piece.end_of_stream else None
 
     def _request_trailers(self, _: HttpTrailers) -> Arrived | None:
-        if self._state is _State.ANSWER:
+        if self._state is _State.ANSWER or (self._mode != _DUPLEX and self._state in _GONE_ON):
             self._out.append(ProcessingResponse(request_trailers=TrailersResponse()))
             return None
         self._expect(_State.BODY)
@@ -238,25 +244,29 @@ class Stream:
         last = head.end_of_stream
         self._state = _State.ENDED if last else _State.ANSWER_BODY
         headers = headers_of(head)
-        if self._answer_mode in _DUPLEX and headers.get("content-type", "").startswith("application/json"):
+        if self._answer_mode == _DUPLEX and headers.get("content-type", "").startswith("application/json"):
             self._collected = []
             self._size = 0
         status = headers.get(":status", "")
         return AnswerBegan(
-            int(status) if status.isdigit() else 0, headers, served_by(message), failure_of(message), last
+            int(status) if status.isascii() and status.isdigit() else 0,
+            headers,
+            served_by(message),
+            failure_of(message),
+            last,
         )
 
     def _answer_body(self, piece: HttpBody) -> AnswerPiece:
         self._expect(_State.ANSWER_BODY)
-        last = piece.end_of_stream or piece.end_of_stream_without_message
+        last = piece.end_of_stream
         if last:
             self._state = _State.ENDED
-        if self._answer_mode not in _DUPLEX:
+        if self._answer_mode != _DUPLEX:
             self._out.append(ProcessingResponse(response_body=BodyResponse()))
         elif self._collected is None:
             self._pass_on(piece.body, ends=last)
         else:
-            self._collect(piece.body, last=last)
+            self._collect(self._collected, piece.body, last=last)
         return AnswerPiece(piece.body, last)
 
     def _answer_trailers(self) -> AnswerPiece:
@@ -267,10 +277,7 @@ class Stream:
         self._out.append(ProcessingResponse(response_trailers=TrailersResponse()))
         return AnswerPiece(b"", last=True)
 
-    def _collect(self, data: bytes, *, last: bool) -> None:
-        collected = self._collected
-        if collected is None:
-            return
+    def _collect(self, collected: list[bytes], data: bytes, *, last: bool) -> None:
         collected.append(data)
         self._size += len(data)
         if last or self._size > COLLECTED:
