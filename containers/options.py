@@ -123,6 +123,7 @@ def envoy_behaviour(settings: Settings, ext_proc: Address) -> Behaviour:
         tls=bool(http.tls.cert_file),
         client_ca_file=http.tls.client_ca_file,
         endpoint_tls=_client_tls_files(settings),
+        https=https_addresses(settings),
         body_bytes=limits.body_bytes,
         header_bytes=limits.header_bytes,
         retries=http.retries,
@@ -136,6 +137,13 @@ def envoy_behaviour(settings: Settings, ext_proc: Address) -> Behaviour:
         concurrency=envoy.concurrency,
         log_level=envoy.log_level,
     )
+
+
+def https_addresses(settings: Settings) -> tuple[str, ...]:
+    """Addresses of the endpoints of `scheme: https`."""
+    endpoints = settings.pool.endpoints
+    addresses = {endpoint.address for endpoint in endpoints if endpoint.enabled and endpoint.scheme == "https"}
+    return tuple(sorted(addresses))
 
 
 def _client_tls_files(settings: Settings) -> ClientTls:

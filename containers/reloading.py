@@ -114,8 +114,11 @@ def steps_of(app: ApplicationContainer) -> Callable[[Checked], Sequence[Step] | 
 def refuse_fixed(before: Settings, after: Settings) -> None:
     """Raises `NeedsRestartError` for what a running process can't change."""
     old, new = (settings.model_dump(by_alias=True) for settings in (before, after))
-    fixed = (*FIXED, *FIXED_WITH_ENVOY) if before.transports.envoy.enabled else FIXED
+    with_envoy = before.transports.envoy.enabled
+    fixed = (*FIXED, *FIXED_WITH_ENVOY) if with_envoy else FIXED
     changed = [path for path in dict.fromkeys(fixed) if _at(old, path) != _at(new, path)]
+    if with_envoy and options.https_addresses(before) != options.https_addresses(after):
+        changed.append("pool.endpoints of scheme https")
     if bool(before.transports.http.tls.cert_file) != bool(after.transports.http.tls.cert_file):
         changed.append("transports.http.tls.certFile")
     if changed:

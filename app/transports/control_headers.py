@@ -10,6 +10,9 @@ DESTINATION = "x-gateway-destination-endpoint"
 SUBSET = "x-gateway-destination-endpoint-subset"
 SERVED = "x-gateway-destination-endpoint-served"
 """Who answered."""
+ONLY_ONCE = "x-pointsman-only-once"
+"""Marks a request that a proxy must not try again: Envoy 1.40, where it keeps a body for that, sends the body twice if
+trailers follow it."""
 SCORES = "x-gateway-destination-endpoint-scores"
 MODEL_REWRITE = ("x-llm-d-model-name-rewrite", "x-gateway-model-name-rewrite")
 """The model to be served instead of the one that the body names; the first name goes before the second."""
@@ -20,6 +23,7 @@ FOR_THE_ROUTER = frozenset(
         SUBSET,
         SERVED,
         SCORES,
+        ONLY_ONCE,
         *MODEL_REWRITE,
         "x-gateway-inference-fairness-id",
         "x-gateway-inference-objective",

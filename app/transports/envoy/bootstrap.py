@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from app.transports.control_headers import DESTINATION, SERVED
+from app.transports.control_headers import DESTINATION, ONLY_ONCE, SERVED
 from app.transports.listening import Address
 from app.transports.tls import ClientTls
 
@@ -19,6 +19,9 @@ POOL = "pool"
 
 CERTIFICATE = "certificate"
 """Name of the secret that holds what clients are met with."""
+
+HTTPS = "https"
+"""Under which an endpoint of `scheme: https` is known by its address."""
 
 STATISTICS = "router"
 
@@ -67,6 +70,8 @@ class Behaviour:
     """Authorities of the certificates that clients must show."""
     endpoint_tls: ClientTls = field(default_factory=ClientTls)
     """How endpoints of `scheme: https` are verified."""
+    https: tuple[str, ...] = ()
+    """IP addresses of the endpoints of `scheme: https`."""
     body_bytes: int = 64 * 1024 * 1024
     header_bytes: int = 32 * 1024
     retries: int = 2
@@ -144,24 +149,31 @@ def _connections(behaviour: Behaviour) -> Config:
 
 
 def _every_host(behaviour: Behaviour) -> Config:
-    route = {
+    once = {
         "cluster": POOL,
         "timeout": "0s",  # answers may take as long as they go on
         "idle_timeout": _seconds(max(behaviour.response, behaviour.idle)),
         "auto_host_rewrite": True,
-        "retry_policy": {
-            "retry_on": "connect-failure,refused-stream,reset",
-            "num_retries": behaviour.retries,
-            "retry_host_predicate": [_of_type("retry.host.previous_hosts.v3.PreviousHostsPredicate", "previous_hosts")],
-            "host_selection_retry_max_attempts": "5",
-        },
     }
+    marked = {"prefix": "/", "headers": [{"name": ONLY_ONCE, "present_match": True}]}
     return {
         "name": "every",
         "domains": ["*"],
         "request_body_buffer_limit": str(behaviour.body_bytes),  # kept to be sent once more
-        "request_headers_to_remove": [DESTINATION],  # the cluster goes by the metadata
-        "routes": [{"match": {"prefix": "/"}, "route": route}],
+        "request_headers_to_remove": [DESTINATION, ONLY_ONCE],  # the cluster goes by the metadata
+        "routes": [
+            {"match": marked, "route": once},
+            {"match": {"prefix": "/"}, "route": {**once, "retry_policy": _retries(behaviour)}},
+        ],
+    }
+
+
+def _retries(behaviour: Behaviour) -> Config:
+    return {
+        "retry_on": "connect-failure,refused-stream,reset",
+        "num_retries": behaviour.retries,
+        "retry_host_predicate": [_of_type("retry.host.previous_hosts.v3.PreviousHostsPredicate", "previous_hosts")],
+        "host_selection_retry_max_attempts": "5",
     }
 
 
@@ -238,10 +250,7 @@ def _pool(behaviour: Behaviour, files: Files) -> Config:
             "max_ejection_percent": 50,
         },
         "load_balancing_policy": {"policies": [_policy("override_host", _override_host())]},
-        "transport_socket_matches": [
-            {"name": "tls", "match": {"tls": True}, "transport_socket": _upstream_tls(behaviour.endpoint_tls)},
-            plain,
-        ],
+        "transport_socket_matches": [*(_https(behaviour.endpoint_tls, address) for address in behaviour.https), plain],
     }
 
 
@@ -258,8 +267,16 @@ def _override_host() -> Config:
     }
 
 
-def _upstream_tls(tls: ClientTls) -> Config:
-    context: dict[str, Any] = {"trusted_ca": {"filename": tls.ca_file} if tls.ca_file else {"filename": _system_ca()}}
+def _https(tls: ClientTls, address: str) -> Config:
+    """How one endpoint is met: Envoy compares a certificate with an IP address only where that is written out."""
+    return {"name": address, "match": {HTTPS: address}, "transport_socket": _upstream_tls(tls, address)}
+
+
+def _upstream_tls(tls: ClientTls, address: str) -> Config:
+    context: dict[str, Any] = {
+        "trusted_ca": {"filename": tls.ca_file or _system_ca()},
+        "match_typed_subject_alt_names": [{"san_type": "IP_ADDRESS", "matcher": {"exact": address}}],
+    }
     if tls.insecure_skip_verify:
         context = {"trust_chain_verification": "ACCEPT_UNTRUSTED"}
     common: dict[str, Any] = {"alpn_protocols": ["http/1.1"], "validation_context": context}
@@ -270,8 +287,6 @@ def _upstream_tls(tls: ClientTls) -> Config:
     config = {
         "@type": f"{_API}.extensions.transport_sockets.tls.v3.UpstreamTlsContext",
         "common_tls_context": common,
-        "auto_host_sni": True,
-        "auto_sni_san_validation": not tls.insecure_skip_verify,
     }
     return {"name": "envoy.transport_sockets.tls", "typed_config": config}
 

@@ -11,7 +11,7 @@ import orjson
 
 from app.domain.addresses import parse_authority
 from app.domain.endpoint import Endpoint
-from app.transports.envoy.bootstrap import CERTIFICATE, POOL
+from app.transports.envoy.bootstrap import CERTIFICATE, HTTPS, POOL
 
 _API = "type.googleapis.com/envoy"
 
@@ -57,5 +57,5 @@ def _told(endpoint: Endpoint) -> Mapping[str, Any]:
     address = {"socket_address": {"address": endpoint.address, "port_value": endpoint.port}}
     told: dict[str, Any] = {"endpoint": {"address": address, "hostname": endpoint.host_header}}
     if endpoint.tls:
-        told["metadata"] = {"filter_metadata": {"envoy.transport_socket_match": {"tls": True}}}
+        told["metadata"] = {"filter_metadata": {"envoy.transport_socket_match": {HTTPS: endpoint.address}}}
     return told

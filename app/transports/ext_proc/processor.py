@@ -149,6 +149,8 @@ class _Conversation:
                     route.used(usage.end() if last else usage.usage)
             else:
                 last = False
+            if last:  # the proxy may end the stream as soon as it has it
+                route.ending = Ending.COMPLETED
             await self._send()
             if last:
                 return

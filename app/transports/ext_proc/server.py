@@ -9,6 +9,7 @@ import grpc.aio
 from envoy.service.ext_proc.v3.external_processor_pb2_grpc import add_ExternalProcessorServicer_to_server
 from grpc_health.v1.health_pb2_grpc import add_HealthServicer_to_server
 
+from app.domain.addresses import LONGEST_SOCKET
 from app.transports.admission import Admission, Limits
 from app.transports.ext_proc.certificates import Certificates
 from app.transports.ext_proc.health import Health
@@ -89,6 +90,8 @@ class ExtProcServer:
         self, server: grpc.aio.Server, address: Address, credentials: grpc.ServerCredentials | None
     ) -> Opened:
         where = address.bind if address.socket is not None else _host_and_port(address)
+        if address.socket is not None and len(address.socket.encode()) > LONGEST_SOCKET:
+            raise OSError(f"can't listen on {where}: the path of a Unix socket has at most {LONGEST_SOCKET} bytes")
         try:
             if credentials is None:
                 port = server.add_insecure_port(where)

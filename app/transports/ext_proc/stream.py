@@ -8,6 +8,7 @@ the headers alone must do.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import Enum, auto
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from envoy.extensions.filters.http.ext_proc.v3.processing_mode_pb2 import Proces
 from envoy.service.ext_proc.v3.external_processor_pb2 import HttpBody, HttpHeaders, HttpTrailers, ProcessingRequest
 
 from app.domain.errors import BodyTooLargeError
+from app.transports.control_headers import ONLY_ONCE
 from app.transports.ext_proc.reading import Headers, failure_of, headers_of, served_by, subset_of
 from app.transports.ext_proc.writing import (
     BodyResponse,
@@ -156,6 +158,8 @@ class Stream:
         """The request goes on."""
         self._expect(_State.ARRIVED)
         self._state = _State.ANSWER
+        if self._trailers:
+            forward = replace(forward, set_headers=(*forward.set_headers, (ONLY_ONCE, "true")))
         if self._mode in _BUFFERED and self._has_body:
             change = forwarding(forward)
             if forward.body is not None:
