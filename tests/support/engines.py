@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -48,7 +49,7 @@ class FakeEngine:
 
 
 @asynccontextmanager
-async def fake_engine(answer: Handle, *models: str) -> AsyncIterator[FakeEngine]:
+async def fake_engine(answer: Handle, *models: str, tls: ssl.SSLContext | None = None) -> AsyncIterator[FakeEngine]:
     """A running `FakeEngine`, on any free port."""
     engine = FakeEngine(answer, models or ("demo",))
     app = web.Application(client_max_size=0)
@@ -57,7 +58,7 @@ async def fake_engine(answer: Handle, *models: str) -> AsyncIterator[FakeEngine]
     app.router.add_route("*", "/{path:.*}", engine.handle)
     runner = web.AppRunner(app, handler_cancellation=True, auto_decompress=False, shutdown_timeout=0.1)
     await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
     engine.port = runner.addresses[0][1]
     try:
         yield engine

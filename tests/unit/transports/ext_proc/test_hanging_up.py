@@ -1,0 +1,31 @@
+"""A proxy that ends its stream as soon as it has all of the answer, as Envoy does."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from app.domain.outcome import Ending
+from tests.support.ext_proc import FakeContext
+from tests.unit.transports.ext_proc.test_processor import ANSWERED, ASKED, Given
+
+
+class HangsUp(FakeContext):
+    """A stream that ends as soon as the last piece of the answer was taken: gRPC cancels who serves it."""
+
+    async def write(self, message: Any) -> None:
+        await super().write(message)
+        if not self.left and message.response_body.response.body_mutation.streamed_response.end_of_stream:
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+            await asyncio.sleep(0)
+
+
+async def test_a_request_whose_answer_was_given_on_whole_is_complete_though_the_stream_ends_at_once() -> None:
+    setup, context = Given(), HangsUp(*ASKED, *ANSWERED)
+    task = asyncio.create_task(setup.processor.Process(None, context))
+    await asyncio.wait([task])
+    assert task.cancelled()
+    assert setup.counts == {}
+    assert setup.endings == [(Ending.COMPLETED, True)]
