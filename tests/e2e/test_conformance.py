@@ -16,7 +16,7 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
-from tests.support.envoy import SERVED, Envoy, GatewayPool, envoy_in_front
+from tests.support.envoys import SERVED, Envoy, GatewayPool, envoy_in_front
 from tests.support.picking import picking, port_of
 from tests.unit.parsing.given import field
 

@@ -24,9 +24,9 @@ from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub
 from openai import APIStatusError, AsyncOpenAI
 
-from tests.support import envoy as gateways
+from tests.support import envoys as gateways
 from tests.support.engines import FakeEngine, fake_engine
-from tests.support.envoy import SERVED, Envoy, GatewayPool, envoy_in_front, subset_header
+from tests.support.envoys import SERVED, Envoy, GatewayPool, envoy_in_front, subset_header
 from tests.support.processes import Process
 from tests.support.running import until
 from tests.support.served import Served, Stream, chunk_of, completes, endpoint, picks, refusing, serving
