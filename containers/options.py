@@ -8,10 +8,11 @@ from app.domain.addresses import UNIX
 from app.fleet.monitor import MonitorOptions
 from app.runtime import RuntimeDirectory
 from app.settings.schema import Settings
-from app.settings.sections import HttpTls, PoolTls
+from app.settings.sections import PoolTls
+from app.settings.transports import HttpTls
 from app.transports.admin.server import AdminListen
 from app.transports.admission import Limits
-from app.transports.envoy.bootstrap import Behaviour
+from app.transports.envoy.behaviour import Behaviour
 from app.transports.http.limits import HttpLimits
 from app.transports.http.upstream import Patience, PoolLimits
 from app.transports.listening import Address

@@ -26,7 +26,7 @@ from app.settings.sections import EndpointSpec, Simulation
 from app.simulation.engine import EngineOptions
 from app.simulation.server import ServerOptions, SimulatedServer
 from app.transports.admin.server import Insight
-from app.transports.envoy.bootstrap import Files
+from app.transports.envoy.behaviour import Files
 from app.transports.envoy.process import EnvoyProcess
 from containers import options
 from containers.generation import GenerationContainer, lifecycles_of

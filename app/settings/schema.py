@@ -11,7 +11,8 @@ from app.settings.picker_config import (
     ProfileSpec,
     RequestHandler,
 )
-from app.settings.sections import Observability, PoolSettings, Reload, Routing, Shutdown, Simulation, Transports
+from app.settings.sections import Observability, PoolSettings, Reload, Routing, Shutdown, Simulation
+from app.settings.transports import Transports
 from app.settings.types import Many, Section
 
 API_VERSIONS = ("llm-d.ai/v1alpha1", "inference.networking.x-k8s.io/v1alpha1")
