@@ -13,23 +13,21 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from envoy.extensions.filters.http.ext_proc.v3.processing_mode_pb2 import ProcessingMode
-from envoy.service.ext_proc.v3.external_processor_pb2 import HttpBody, HttpHeaders, HttpTrailers, ProcessingRequest
+from envoy.service.ext_proc.v3.external_processor_pb2 import (
+    BodyResponse,
+    HeadersResponse,
+    HttpBody,
+    HttpHeaders,
+    HttpTrailers,
+    ProcessingRequest,
+    ProcessingResponse,
+    TrailersResponse,
+)
 
 from app.domain.errors import BodyTooLargeError
 from app.transports.control_headers import ONLY_ONCE
 from app.transports.ext_proc.reading import Headers, failure_of, headers_of, served_by, subset_of
-from app.transports.ext_proc.writing import (
-    BodyResponse,
-    Forward,
-    HeadersResponse,
-    ProcessingResponse,
-    TrailersResponse,
-    forwarding,
-    forwarding_headers,
-    metadata,
-    mutate,
-    streamed,
-)
+from app.transports.ext_proc.writing import Forward, forwarding, forwarding_headers, metadata, mutate, streamed
 
 COLLECTED = 1024 * 1024
 """Bytes of a JSON answer that are held back to be given on in one piece; a larger one is passed on as it comes."""

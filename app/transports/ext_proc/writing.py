@@ -13,7 +13,6 @@ from envoy.service.ext_proc.v3.external_processor_pb2 import (
     HeadersResponse,
     ImmediateResponse,
     ProcessingResponse,
-    TrailersResponse,
 )
 from google.protobuf.struct_pb2 import Struct
 
@@ -114,19 +113,3 @@ def immediate(error: Exception, request_id: str) -> ProcessingResponse:
     answer.status.code = refusal.status  # the numbers are those of HTTP
     answer.grpc_status.status = _GRPC_STATUS.get(refusal.status, _GRPC_INTERNAL)
     return ProcessingResponse(immediate_response=answer)
-
-
-__all__ = (
-    "BodyResponse",
-    "CommonResponse",
-    "Forward",
-    "HeadersResponse",
-    "ProcessingResponse",
-    "TrailersResponse",
-    "forwarding",
-    "forwarding_headers",
-    "immediate",
-    "metadata",
-    "mutate",
-    "streamed",
-)
