@@ -55,7 +55,7 @@ from prometheus_client import Gauge
 
 from pointsman import MetricsRegistry
 
-KINDS = ("ClientConnection", "EndpointConnection", "Incoming", "Answer", "AnswerWriter", "Route")
+KINDS = ("ClientConnection", "EndpointConnection", "IncomingRequest", "Response", "ResponseWriter", "Route")
 
 
 class Held:

@@ -22,6 +22,7 @@ from app.observability.faults import FaultReporter
 from app.observability.metrics import RequestMetrics
 from app.observability.plugin_metrics import PluginMetrics
 from app.observability.reloads import ReloadLog
+from app.planning.plan import Plan
 from app.reload import Reloader
 from app.routing.failures import Failures
 from app.routing.in_flight import InFlightCounts
@@ -37,7 +38,6 @@ from app.transports.http.server import HttpServer
 from app.transports.http.upstream import Upstream
 from containers import options, parts, reloading
 from containers.generation import build_generation, pipeline_of
-from containers.planning.plan import Plan
 
 
 class ApplicationContainer(containers.DeclarativeContainer):
@@ -94,7 +94,7 @@ class ApplicationContainer(containers.DeclarativeContainer):
     discovery = providers.Singleton(
         DiscoveryRunner,
         pool=pool,
-        written_down=providers.Callable(parts.written_down, settings.provided.pool.endpoints, simulation),
+        static_endpoints=providers.Callable(parts.static_endpoints, settings.provided.pool.endpoints, simulation),
         discovery=providers.Callable(parts.discovery_of, generation),
         on_failure=events.provided.discovery_failed,
     )
@@ -135,7 +135,7 @@ class ApplicationContainer(containers.DeclarativeContainer):
     upstream = providers.Singleton(
         Upstream,
         patience=providers.Callable(options.patience, settings),
-        limits=providers.Callable(options.pool_limits, settings),
+        limits=providers.Callable(options.connection_limits, settings),
         tls=client_tls,
     )
     admission = providers.Singleton(Admission, providers.Callable(options.limits, settings))

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 
 from dependency_injector import providers
 
+from app.catalogue.catalogue import Catalogue
+from app.describing.conversion import converted
+from app.describing.effective import effective
 from app.extension import DiscoveryError
+from app.planning.plan import Plan
+from app.planning.planner import plan
 from app.settings.configuration import Configuration, load
 from app.settings.errors import Fault
 from app.settings.layers import Sources
 from containers.application import ApplicationContainer
 from containers.building import build_all
-from containers.catalogue import Catalogue
-from containers.conversion import converted
-from containers.effective import effective
 from containers.generation import GenerationContainer
-from containers.planning.plan import Plan
-from containers.planning.planner import plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,10 @@ from app.extension import (
 )
 from app.fleet.monitor import Binding
 from app.parsing.parsers import Parsers
+from app.planning.plan import Plan, PluginPlan, ProfilePlan
 from app.routing.pipeline import Pipeline
 from app.scheduling.profile import Named, Profile
 from app.scheduling.scheduler import Scheduler
-from containers.planning.plan import Plan, PluginPlan, ProfilePlan
 
 P = TypeVar("P")
 

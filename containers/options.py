@@ -12,9 +12,9 @@ from app.settings.sections import PoolTls
 from app.settings.transports import HttpTls
 from app.transports.admin.server import AdminListen
 from app.transports.admission import Limits
-from app.transports.envoy.behaviour import Behaviour
+from app.transports.envoy.config import EnvoyConfig
 from app.transports.http.limits import HttpLimits
-from app.transports.http.upstream import Patience, PoolLimits
+from app.transports.http.upstream import ConnectionLimits, Timeouts
 from app.transports.listening import Address
 from app.transports.tls import ClientTls, ServerTls, client_context, server_context
 
@@ -41,16 +41,16 @@ def limits(settings: Settings) -> HttpLimits:
     )
 
 
-def patience(settings: Settings) -> Patience:
+def patience(settings: Settings) -> Timeouts:
     """How long is waited for endpoints."""
     times = settings.transports.http.timeouts
-    return Patience(times.connect, times.response, times.idle)
+    return Timeouts(times.connect, times.response, times.idle)
 
 
-def pool_limits(settings: Settings) -> PoolLimits:
+def connection_limits(settings: Settings) -> ConnectionLimits:
     """Connections to endpoints."""
     http = settings.transports.http
-    return PoolLimits(http.limits.endpoint_connections, http.timeouts.endpoint_keep_alive)
+    return ConnectionLimits(http.limits.endpoint_connections, http.timeouts.endpoint_keep_alive)
 
 
 def server_tls(settings: Settings) -> SSLContext | None:
@@ -114,11 +114,11 @@ def ext_proc_speaks_tls(settings: Settings) -> bool:
     return bool(ext_proc.tls.cert_file) or not ext_proc.bind.startswith(UNIX)
 
 
-def envoy_behaviour(settings: Settings, ext_proc: Address) -> Behaviour:
+def envoy_behaviour(settings: Settings, ext_proc: Address) -> EnvoyConfig:
     """How an Envoy of our own serves: as the standalone router would."""
     http, envoy = settings.transports.http, settings.transports.envoy
     times, limits = http.timeouts, http.limits
-    return Behaviour(
+    return EnvoyConfig(
         listen=http_listen(settings),
         ext_proc=ext_proc,
         tls=bool(http.tls.cert_file),

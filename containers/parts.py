@@ -26,7 +26,7 @@ from app.settings.sections import EndpointSpec, Simulation
 from app.simulation.engine import EngineOptions
 from app.simulation.server import ServerOptions, SimulatedServer
 from app.transports.admin.server import Insight
-from app.transports.envoy.behaviour import Files
+from app.transports.envoy.config import Files
 from app.transports.envoy.process import EnvoyProcess
 from containers import options
 from containers.generation import GenerationContainer, lifecycles_of
@@ -68,7 +68,9 @@ def simulated_servers(simulation: Simulation) -> Sequence[SimulatedServer]:
     ]
 
 
-def written_down(specs: Sequence[EndpointSpec], servers: Sequence[SimulatedServer]) -> Callable[[], Sequence[Endpoint]]:
+def static_endpoints(
+    specs: Sequence[EndpointSpec], servers: Sequence[SimulatedServer]
+) -> Callable[[], Sequence[Endpoint]]:
     """The endpoints of the configuration and of the embedded fleet, whose ports are known once it has started."""
     fixed = [_endpoint(spec) for spec in specs if spec.enabled]
     return lambda: [
@@ -160,7 +162,7 @@ def lifecycle_parts(app: ApplicationContainer) -> Sequence[Part]:
     parts += [
         Part("discovery", app.discovery().start, app.discovery().stop),
         Part("monitor", app.monitor().start, app.monitor().stop),
-        Part("first look", lambda: app.monitor().first_round(FIRST_ROUND)),
+        Part("first look", lambda: app.monitor().initial_scrape(FIRST_ROUND)),
         Part("upstream", stop=app.upstream().close),
         Part("reload", lambda: app.reloader().start(watch=settings.reload.watch), app.reloader().stop),
     ]

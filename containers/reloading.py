@@ -15,13 +15,13 @@ from prometheus_client import CollectorRegistry
 from app.extension import DiscoveryError, MetricsRegistry
 from app.lifecycle import Part, Parts
 from app.observability.logging import set_up_logging
+from app.planning.plan import Plan
 from app.reload import NeedsRestartError, Step
 from app.settings.schema import Settings
 from app.transports.tls import load_certificate
 from containers import options, parts
 from containers.building import build_all
 from containers.generation import GenerationContainer, build_generation, pipeline_of
-from containers.planning.plan import Plan
 
 if TYPE_CHECKING:
     from containers.application import ApplicationContainer
@@ -224,10 +224,10 @@ class _Change:
     # -- the fleet
 
     async def _prepare_discovery(self) -> None:
-        written_down = parts.written_down(self._settings.pool.endpoints, self._app.simulation())
+        static_endpoints = parts.static_endpoints(self._settings.pool.endpoints, self._app.simulation())
         try:
             async with asyncio.timeout(FIRST_LIST):
-                await self._app.discovery().prepare(written_down, parts.discovery_of(self._generation))
+                await self._app.discovery().prepare(static_endpoints, parts.discovery_of(self._generation))
         except TimeoutError:
             raise DiscoveryError(f"no endpoints within {FIRST_LIST:g} s") from None
 
@@ -249,7 +249,7 @@ class _Change:
         self._close_http = self._app.http_server().listener.commit()
         self._app.admission().limits = options.limits(self._settings)
         self._app.upstream().patience = options.patience(self._settings)
-        self._app.upstream().limits = options.pool_limits(self._settings)
+        self._app.upstream().limits = options.connection_limits(self._settings)
         self._swap_tls()
 
     def _swap_tls(self) -> None:

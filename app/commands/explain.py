@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from app.commands.arguments import add_configuration, sources_of, tell
-from app.commands.explaining.request import parse_header, parse_path, read_request
+from app.explaining.request import parse_header, parse_path, read_request
 from app.observability.logging import set_up_logging
 from app.settings.errors import ConfigurationError, Faults
 
@@ -46,11 +46,11 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Exit code 0 for a decision and for a refusal, 1 for faults of the configuration or of the two files."""
-    from app.commands.explaining.content import as_json, content_of  # noqa: PLC0415 - loaded by this command only
-    from app.commands.explaining.endpoints import read_endpoints  # noqa: PLC0415
-    from app.commands.explaining.tables import as_tables  # noqa: PLC0415
+    from app.explaining.content import as_json, content_of  # noqa: PLC0415 - loaded by this command only
+    from app.explaining.endpoints import read_endpoints  # noqa: PLC0415
+    from app.explaining.explanation import explain, known_facts  # noqa: PLC0415
+    from app.explaining.tables import as_tables  # noqa: PLC0415
     from containers.assembly import check  # noqa: PLC0415
-    from containers.explaining import explain, known_facts  # noqa: PLC0415
 
     checked = check(sources_of(arguments))
     tell(checked.configuration.faults.warnings)

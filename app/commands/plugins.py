@@ -28,11 +28,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _one(arguments: argparse.Namespace) -> int:
-    from app.commands.describing.markdown import section  # noqa: PLC0415 - loaded by this command only
-    from app.commands.describing.tables import print_type  # noqa: PLC0415
-    from containers.catalogue import Catalogue  # noqa: PLC0415
-    from containers.description import describe_type  # noqa: PLC0415
-    from containers.loading import PluginTypeError  # noqa: PLC0415
+    from app.catalogue.catalogue import Catalogue  # noqa: PLC0415
+    from app.catalogue.loading import PluginTypeError  # noqa: PLC0415
+    from app.describing.description import describe_type  # noqa: PLC0415
+    from app.describing.markdown import section  # noqa: PLC0415 - loaded by this command only
+    from app.describing.tables import print_type  # noqa: PLC0415
 
     try:
         about = describe_type(arguments.type, Catalogue())
@@ -48,10 +48,10 @@ def _one(arguments: argparse.Namespace) -> int:
 
 
 def _all(arguments: argparse.Namespace) -> int:
-    from app.commands.describing.markdown import page  # noqa: PLC0415 - loaded by this command only
-    from app.commands.describing.tables import print_types  # noqa: PLC0415
-    from containers.catalogue import Catalogue  # noqa: PLC0415
-    from containers.description import built_in_types, installed_types  # noqa: PLC0415
+    from app.catalogue.catalogue import Catalogue  # noqa: PLC0415
+    from app.describing.description import built_in_types, installed_types  # noqa: PLC0415
+    from app.describing.markdown import page  # noqa: PLC0415 - loaded by this command only
+    from app.describing.tables import print_types  # noqa: PLC0415
 
     catalogue = Catalogue()
     types = built_in_types(catalogue)

@@ -15,8 +15,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints or writes the schema. Raises `UsageError` for a file that can't be written."""
-    from containers.catalogue import Catalogue  # noqa: PLC0415 - only commands that need them load all plugins
-    from containers.schema import schema_text  # noqa: PLC0415
+    from app.catalogue.catalogue import Catalogue  # noqa: PLC0415 - only commands that need them load all plugins
+    from app.describing.schema import schema_text  # noqa: PLC0415
 
     text = schema_text(Catalogue())
     if arguments.output is None:

@@ -23,16 +23,16 @@ class DiscoveryRunner:
         self,
         *,
         pool: EndpointPool,
-        written_down: WrittenDown,
+        static_endpoints: WrittenDown,
         discovery: Discovery | None,
         on_failure: Callable[[Exception], None],
     ) -> None:
         """`on_failure` is told when discovery ends by an error after its first list; the pool then stays as it is."""
         self._pool = pool
         self._on_failure = on_failure
-        self._written_down = written_down
+        self._written_down = static_endpoints
         self._run = _Run(discovery, self._found, on_failure)
-        self._next = (written_down, self._run)
+        self._next = (static_endpoints, self._run)
 
     async def start(self) -> None:
         """Returns when the first list is there. Raises `DiscoveryError` if it can't be had."""
@@ -44,12 +44,12 @@ class DiscoveryRunner:
         """Ends discovery; the pool keeps its endpoints."""
         await self._run.end()
 
-    async def prepare(self, written_down: WrittenDown, discovery: Discovery | None) -> None:
+    async def prepare(self, static_endpoints: WrittenDown, discovery: Discovery | None) -> None:
         """Gets the first list of what is to come; nothing changes yet. Raises `DiscoveryError` if it can't be had."""
         if discovery is self._run.discovery:
-            self._next = (written_down, self._run)
+            self._next = (static_endpoints, self._run)
             return
-        self._next = (written_down, _Run(discovery, self._found, self._on_failure))
+        self._next = (static_endpoints, _Run(discovery, self._found, self._on_failure))
         await self._next[1].begin()
 
     async def abandon(self) -> None:

@@ -82,7 +82,7 @@ class FleetMonitor:
             self._end(name)
         await asyncio.gather(*self._ending, return_exceptions=True)
 
-    async def first_round(self, timeout: float) -> None:  # noqa: ASYNC109 - a bound, not a cancel scope
+    async def initial_scrape(self, timeout: float) -> None:  # noqa: ASYNC109 - a bound, not a cancel scope
         """Waits until each endpoint was looked at once, `timeout` seconds at most."""
         seen = [watch.seen.wait() for watch in self._watches.values()]
         with suppress(TimeoutError):

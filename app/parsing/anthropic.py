@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.domain.errors import BadRequestError
 from app.domain.request import InferenceRequest, RawRequest
-from app.parsing.bodies import count_of, json_object, kind_of, model_of
+from app.parsing.json_body import count_of, json_object, kind_of, model_of
 from app.parsing.prompts import of_messages
 
 MESSAGES_PATHS = ("messages", "messages/count_tokens")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.domain.errors import BadRequestError
 from app.domain.request import InferenceRequest, RawRequest
-from app.parsing.bodies import count_of, json_object, kind_of, text_or_none
+from app.parsing.json_body import count_of, json_object, kind_of, text_or_none
 from app.parsing.prompts import of_text_or_tokens
 
 VLLM_PATHS = ("inference/v1/generate",)

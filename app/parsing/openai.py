@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from app.domain.errors import BadRequestError
 from app.domain.request import InferenceRequest, RawRequest
-from app.parsing.bodies import Body, count_of, json_object, kind_of, model_of, text_or_none
+from app.parsing.json_body import Body, count_of, json_object, kind_of, model_of, text_or_none
 from app.parsing.prompts import of_messages, of_text_or_tokens
 
 _Read = Callable[[Body], tuple[bytes, ...]]

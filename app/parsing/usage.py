@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from app.domain.usage import Usage
-from app.parsing.bodies import count_of
+from app.parsing.json_body import count_of
 
 LONGEST_EVENT = 1024 * 1024
 """Bytes of a line that is waited for; what is in a longer one is not read."""

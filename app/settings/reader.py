@@ -9,8 +9,8 @@ from typing import Any
 import yaml
 
 from app.settings.errors import Faults
-from app.settings.slips import slip_of
 from app.settings.tree import Entries, Entry, Items, Node, Origin, Scalar
+from app.settings.yaml_errors import yaml_error_of
 
 MAX_NODES = 100_000
 """Values of one document, aliases counted each time: a bound on what a small file can blow up to."""
@@ -76,7 +76,7 @@ def read_yaml(text: str | bytes, source: str, faults: Faults) -> Entries:
     try:
         return _mapping(list(_compose(text)), source, faults)
     except yaml.MarkedYAMLError as error:
-        slip = slip_of(text, error)
+        slip = yaml_error_of(text, error)
         place = Origin(source, slip.line, slip.column) if slip.line else start
         faults.error(place, f"this is not YAML: {slip.sentence}", slip.hint)
     except yaml.reader.ReaderError as error:

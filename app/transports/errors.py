@@ -26,7 +26,7 @@ REASON_HEADER = "x-llm-d-request-dropped-reason"
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class ErrorResponse:
     """How an error looks on the wire."""
 
     status: int
@@ -38,32 +38,32 @@ class Refusal:
     """`error.code` of the OpenAI API."""
 
 
-_REFUSALS: tuple[tuple[type[RoutingError], Refusal], ...] = (
-    (BadRequestError, Refusal(400, "rejected-bad-request", "invalid_request_error")),
-    (ModelNotFoundError, Refusal(404, "rejected-unknown-model", "invalid_request_error", "model_not_found")),
-    (ClientTimeoutError, Refusal(408, "rejected-timeout", "invalid_request_error")),
-    (BodyTooLargeError, Refusal(413, "rejected-too-large", "invalid_request_error")),
-    (HeadersTooLargeError, Refusal(431, "rejected-too-large", "invalid_request_error")),
-    (UnsupportedError, Refusal(501, "rejected-unsupported", "invalid_request_error")),
-    (SaturatedError, Refusal(429, "rejected-saturated", "rate_limit_error", "rate_limit_exceeded")),
-    (NoEndpointsError, Refusal(503, "rejected-no-endpoints", "service_unavailable_error")),
-    (ShuttingDownError, Refusal(503, "rejected-shutting-down", "service_unavailable_error")),
-    (UpstreamTimeoutError, Refusal(504, "upstream-timeout", "server_error")),
-    (UpstreamError, Refusal(503, "upstream-failed", "service_unavailable_error")),
-    (PluginError, Refusal(500, "internal-error", "server_error")),
+_REFUSALS: tuple[tuple[type[RoutingError], ErrorResponse], ...] = (
+    (BadRequestError, ErrorResponse(400, "rejected-bad-request", "invalid_request_error")),
+    (ModelNotFoundError, ErrorResponse(404, "rejected-unknown-model", "invalid_request_error", "model_not_found")),
+    (ClientTimeoutError, ErrorResponse(408, "rejected-timeout", "invalid_request_error")),
+    (BodyTooLargeError, ErrorResponse(413, "rejected-too-large", "invalid_request_error")),
+    (HeadersTooLargeError, ErrorResponse(431, "rejected-too-large", "invalid_request_error")),
+    (UnsupportedError, ErrorResponse(501, "rejected-unsupported", "invalid_request_error")),
+    (SaturatedError, ErrorResponse(429, "rejected-saturated", "rate_limit_error", "rate_limit_exceeded")),
+    (NoEndpointsError, ErrorResponse(503, "rejected-no-endpoints", "service_unavailable_error")),
+    (ShuttingDownError, ErrorResponse(503, "rejected-shutting-down", "service_unavailable_error")),
+    (UpstreamTimeoutError, ErrorResponse(504, "upstream-timeout", "server_error")),
+    (UpstreamError, ErrorResponse(503, "upstream-failed", "service_unavailable_error")),
+    (PluginError, ErrorResponse(500, "internal-error", "server_error")),
 )
 
-_INTERNAL = Refusal(500, "internal-error", "server_error")
+_INTERNAL = ErrorResponse(500, "internal-error", "server_error")
 
 
-def refusal_of(error: Exception) -> Refusal:
+def error_response_of(error: Exception) -> ErrorResponse:
     """How `error` is told; whatever is not in the table is an internal error."""
     return next((refusal for kind, refusal in _REFUSALS if isinstance(error, kind)), _INTERNAL)
 
 
 def openai_body(error: Exception) -> bytes:
     """The error body of the OpenAI API. An internal error's text is not for the client."""
-    refusal = refusal_of(error)
+    refusal = error_response_of(error)
     message = "internal error" if refusal.status == 500 else str(error)  # noqa: PLR2004
     body = {"error": {"message": message, "type": refusal.type, "param": None, "code": refusal.code}}
     return orjson.dumps(body)

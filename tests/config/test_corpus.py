@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from app.__main__ import main
+from app.catalogue.catalogue import Catalogue
 from app.settings.layers import Sources
 from containers.assembly import check
-from containers.catalogue import Catalogue
 
 CORPUS = Path(__file__).parents[1] / "data" / "corpus"
 GOOD, BAD = (sorted((CORPUS / kind).glob("*.yaml")) for kind in ("good", "bad"))

@@ -12,10 +12,10 @@ from typing import Any
 import aiohttp
 import pytest
 
+from app.catalogue.catalogue import Catalogue
 from app.settings.errors import ConfigurationError
 from app.settings.layers import Sources
 from containers.assembly import Checked, check
-from containers.catalogue import Catalogue
 from tests.support.engines import fake_engine, says
 from tests.support.running import FREE_PORTS, Running
 

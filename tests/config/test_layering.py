@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from app.__main__ import main
+from app.catalogue.catalogue import Catalogue
 from app.settings.errors import ConfigurationError, UsageError
 from app.settings.layers import Sources
 from app.settings.schema import API_VERSIONS
 from containers.assembly import Checked, check
-from containers.catalogue import Catalogue
 
 CATALOGUE = Catalogue()
 

@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 from pydantic import AliasChoices, BaseModel
 
+from app.catalogue.catalogue import Catalogue
+from app.planning.planner import plan
 from app.settings.configuration import load
 from app.settings.dialects.forms import DOCUMENT, WeightedPlugin
 from app.settings.errors import ConfigurationError, Faults
@@ -24,8 +26,6 @@ from app.settings.reader import read_yaml
 from app.settings.shapes import Shape, fold, keys_of, shape_at
 from app.settings.tree import plain
 from containers.assembly import check
-from containers.catalogue import Catalogue
-from containers.planning.planner import plan
 
 from .test_corpus import GOOD, furnish
 

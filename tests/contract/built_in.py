@@ -12,11 +12,11 @@ import orjson
 import pytest
 from prometheus_client import CollectorRegistry
 
+from app.catalogue.catalogue import Catalogue, PluginType
 from app.extension import Clock, HttpClient, InFlight, MetricsRegistry, PluginName, Pool
 from app.extension import Random as Randomness
 from app.routing.in_flight import InFlightCounts
-from app.transports.http.client import PooledHttpClient, Response
-from containers.catalogue import Catalogue, PluginType
+from app.transports.http.client import BufferedResponse, PooledHttpClient
 from pointsman.testing import FakeClock, FakePool, make_candidates
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ REQUIRED: Mapping[str, Mapping[str, Any]] = {"by-label": {"label": "llm-d.ai/rol
 class OneOffClient:
     """An `HttpClient` that leaves no connection open behind it."""
 
-    async def get(self, url: str, *, timeout: float, tls: SSLContext | bool = True) -> Response:  # noqa: ASYNC109
+    async def get(self, url: str, *, timeout: float, tls: SSLContext | bool = True) -> BufferedResponse:  # noqa: ASYNC109
         """One request over a session of its own."""
         client = PooledHttpClient()
         try:

@@ -13,7 +13,7 @@ from pointsman.testing import check_discovery, make_endpoint
 from tests.contract.built_in import build, every, modules_in, types_of
 
 if TYPE_CHECKING:
-    from containers.catalogue import PluginType
+    from app.catalogue.catalogue import PluginType
 
 
 def file_with_a_and_b(folder: Path) -> Mapping[str, Any]:

@@ -13,7 +13,7 @@ from tests.contract.built_in import build, every, modules_in, types_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from containers.catalogue import PluginType
+    from app.catalogue.catalogue import PluginType
 
 
 class Answering:

@@ -24,7 +24,7 @@ from pointsman.testing import check_producer
 from tests.contract.built_in import build, every, modules_in, types_of
 
 if TYPE_CHECKING:
-    from containers.catalogue import PluginType
+    from app.catalogue.catalogue import PluginType
 
 
 class Producing:

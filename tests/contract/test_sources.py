@@ -14,7 +14,7 @@ from tests.contract.built_in import build, every, modules_in, types_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from containers.catalogue import PluginType
+    from app.catalogue.catalogue import PluginType
 
 
 class Failing:

@@ -21,7 +21,7 @@ from structlog.testing import capture_logs
 
 from app.transports.http.codec.events import End, Event, Refused, RequestHead, ResponseHead
 from app.transports.http.codec.requests import RequestDecoder
-from app.transports.http.codec.responses import AnswerError, ResponseDecoder
+from app.transports.http.codec.responses import ResponseDecoder, ResponseError
 from app.transports.http.exchange import HEADER_BYTES
 from app.transports.http.headers import to_endpoint, trailing
 from tests.support.running import Running, running, until
@@ -573,7 +573,7 @@ def reading_of(pieces: Pieces, *, head_only: bool, ends: bool = True) -> tuple[i
                 body += event
             elif isinstance(event, End) and head is not None:
                 return head.status, body
-    except AnswerError:
+    except ResponseError:
         pass
     return None
 

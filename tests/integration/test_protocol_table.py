@@ -116,7 +116,7 @@ class NobodyWatches:
     async def stop(self) -> None:
         pass
 
-    async def first_round(self, timeout: float) -> None:  # noqa: ASYNC109
+    async def initial_scrape(self, timeout: float) -> None:  # noqa: ASYNC109
         pass
 
     def suspect(self, endpoint: Endpoint) -> None:
@@ -294,7 +294,7 @@ class Polling:
 
     async def __aenter__(self) -> Self:
         await self.monitor.start()
-        await self.monitor.first_round(GUARD)
+        await self.monitor.initial_scrape(GUARD)
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -18,11 +18,11 @@ from dependency_injector.containers import DynamicContainer
 from prometheus_client import CollectorRegistry
 
 from app.observability.logging import set_up_logging
+from app.planning.plan import PluginPlan
 from app.routing.pipeline import Pipeline
 from app.scheduling.profile import Profile
 from app.scheduling.scheduler import Scheduler
 from app.settings.schema import Settings
-from containers.planning.plan import PluginPlan
 from tests.support.engines import fake_engine
 from tests.support.reloads import TELLING, Finding, Reloadable, Telling, endpoints, reloadable
 from tests.support.running import until

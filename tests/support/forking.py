@@ -36,8 +36,8 @@ def say(what: object) -> None:
 
 def serve() -> None:
     """Forks for each line, one after the other."""
+    from app.catalogue.catalogue import Catalogue  # noqa: PLC0415
     from containers.application import ApplicationContainer  # noqa: F401, PLC0415 - loaded once for all
-    from containers.catalogue import Catalogue  # noqa: PLC0415
 
     _ = Catalogue().built_in
     for line in sys.stdin:

@@ -8,10 +8,10 @@ from typing import Any
 
 import yaml
 
+from app.catalogue.catalogue import Catalogue
 from app.settings.layers import Sources
 from containers.application import ApplicationContainer
 from containers.assembly import check
-from containers.catalogue import Catalogue
 
 CATALOGUE = Catalogue()
 

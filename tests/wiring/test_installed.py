@@ -11,10 +11,10 @@ from textwrap import dedent
 
 import pytest
 
+from app.catalogue.catalogue import Catalogue
 from app.settings.errors import ConfigurationError, Fault
 from app.settings.layers import Sources
 from containers.assembly import Checked, check
-from containers.catalogue import Catalogue
 from containers.generation import lifecycles_of, pipeline_of
 from pointsman.testing import make_candidates, make_endpoint, make_request
 

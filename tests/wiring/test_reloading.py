@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import structlog
 
+from app.catalogue.catalogue import Catalogue
 from app.observability.logging import set_up_logging
 from app.reload import NeedsRestartError
 from app.settings.layers import Sources
 from containers.application import ApplicationContainer
 from containers.assembly import Checked, check
-from containers.catalogue import Catalogue
 from containers.reloading import FIXED, kept_plugins, refuse_fixed, steps_of
 from tests.support.reloads import FINDING, TELLING, reloadable
 from tests.support.running import until

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.transports.control_headers import DESTINATION, ONLY_ONCE, SERVED
-from app.transports.envoy.behaviour import Behaviour, Files
+from app.transports.envoy.config import EnvoyConfig, Files
 from app.transports.listening import Address
 from app.transports.tls import ClientTls
 
@@ -29,7 +29,7 @@ _UNLIMITED = 2**31 - 1
 _NAMESPACE = "envoy.lb"
 
 
-def bootstrap(behaviour: Behaviour, files: Files) -> Config:
+def bootstrap(behaviour: EnvoyConfig, files: Files) -> Config:
     """The whole of it."""
     return {
         "admin": {"address": {"pipe": {"path": str(files.admin), "mode": 0o600}}},
@@ -54,7 +54,7 @@ def _overload() -> Config:
 # -- clients
 
 
-def _listener(behaviour: Behaviour, files: Files) -> Config:
+def _listener(behaviour: EnvoyConfig, files: Files) -> Config:
     chain: dict[str, Any] = {"filters": [_filter("network.http_connection_manager", _connections(behaviour))]}
     if behaviour.tls:
         chain["transport_socket"] = _downstream_tls(behaviour, files)
@@ -66,7 +66,7 @@ def _listener(behaviour: Behaviour, files: Files) -> Config:
     }
 
 
-def _connections(behaviour: Behaviour) -> Config:
+def _connections(behaviour: EnvoyConfig) -> Config:
     return {
         "@type": f"{_API}.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
         "stat_prefix": STATISTICS,
@@ -90,7 +90,7 @@ def _connections(behaviour: Behaviour) -> Config:
     }
 
 
-def _every_host(behaviour: Behaviour) -> Config:
+def _every_host(behaviour: EnvoyConfig) -> Config:
     once = {
         "cluster": POOL,
         "timeout": "0s",  # answers may take as long as they go on
@@ -110,7 +110,7 @@ def _every_host(behaviour: Behaviour) -> Config:
     }
 
 
-def _retries(behaviour: Behaviour) -> Config:
+def _retries(behaviour: EnvoyConfig) -> Config:
     return {
         "retry_on": "connect-failure,refused-stream,reset",
         "num_retries": behaviour.retries,
@@ -119,7 +119,7 @@ def _retries(behaviour: Behaviour) -> Config:
     }
 
 
-def _ext_proc(behaviour: Behaviour) -> Config:
+def _ext_proc(behaviour: EnvoyConfig) -> Config:
     namespaces = {"untyped": [_NAMESPACE]}
     return {
         "@type": f"{_API}.extensions.filters.http.ext_proc.v3.ExternalProcessor",
@@ -144,7 +144,7 @@ def _router() -> Config:
     return {"@type": f"{_API}.extensions.filters.http.router.v3.Router", "suppress_envoy_headers": True}
 
 
-def _downstream_tls(behaviour: Behaviour, files: Files) -> Config:
+def _downstream_tls(behaviour: EnvoyConfig, files: Files) -> Config:
     source = {"path_config_source": {"path": str(files.certificate)}, "resource_api_version": "V3"}
     common: dict[str, Any] = {
         "alpn_protocols": ["h2", "http/1.1"],
@@ -164,7 +164,7 @@ def _downstream_tls(behaviour: Behaviour, files: Files) -> Config:
 # -- model servers
 
 
-def _pool(behaviour: Behaviour, files: Files) -> Config:
+def _pool(behaviour: EnvoyConfig, files: Files) -> Config:
     source = {"path_config_source": {"path": str(files.endpoints)}, "resource_api_version": "V3"}
     plain = {"name": "plain", "match": {}, "transport_socket": _raw_buffer()}
     return {
@@ -233,7 +233,7 @@ def _upstream_tls(tls: ClientTls, address: str) -> Config:
     return {"name": "envoy.transport_sockets.tls", "typed_config": config}
 
 
-def _ext_proc_cluster(behaviour: Behaviour) -> Config:
+def _ext_proc_cluster(behaviour: EnvoyConfig) -> Config:
     endpoint = {"endpoint": {"address": _address(behaviour.ext_proc)}}
     return {
         "name": "ext_proc",

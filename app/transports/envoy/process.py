@@ -15,9 +15,9 @@ import structlog
 
 from app.domain.endpoint import Endpoint
 from app.transports.envoy.admin import EnvoyAdmin
-from app.transports.envoy.behaviour import Behaviour, Files
 from app.transports.envoy.binary import find_binary
 from app.transports.envoy.bootstrap import bootstrap
+from app.transports.envoy.config import EnvoyConfig, Files
 from app.transports.envoy.resources import certificate_resource, endpoints_resource, put, reachable
 
 log = structlog.get_logger("pointsman.envoy")
@@ -54,7 +54,7 @@ class EnvoyProcess:
         self,
         *,
         binary: str,
-        behaviour: Behaviour,
+        behaviour: EnvoyConfig,
         files: Callable[[], Files],
         endpoints: Callable[[], Iterable[Endpoint]],
         follow: Callable[[Callable[[], None]], None],

@@ -19,9 +19,9 @@ from app.transports.admission import Admission, Limits
 from app.transports.control_headers import DESTINATION, FOR_THE_ROUTER, REQUEST_ID, SERVED
 from app.transports.errors import REASON_HEADER
 from app.transports.ext_proc.reading import model_rewrite_of, target_of
-from app.transports.ext_proc.stream import AnswerBegan, AnswerPiece, Arrived, ProtocolError, Stream
+from app.transports.ext_proc.stream import Arrived, ProtocolError, ResponseChunk, ResponseStarted, Stream
 from app.transports.ext_proc.writing import Forward, immediate
-from app.transports.intake import TakenIn, path_of, request_id_of, take_in
+from app.transports.receiving import ReceivedRequest, path_of, receive, request_id_of
 
 log = structlog.get_logger("pointsman.ext_proc")
 
@@ -118,8 +118,8 @@ class _Conversation:
             if isinstance(event, Arrived):
                 self._name()
                 return event
-            if isinstance(event, AnswerBegan):
-                stream.begin_answer({})
+            if isinstance(event, ResponseStarted):
+                stream.begin_response({})
             await self._send()
         return None
 
@@ -136,12 +136,12 @@ class _Conversation:
         stream, usage = self._stream, None
         while (message := await self._context.read()) is not grpc.aio.EOF:
             event = stream.receive(message)
-            if isinstance(event, AnswerBegan):
+            if isinstance(event, ResponseStarted):
                 self._begin(route, event)
                 headers = event.headers
                 usage = usage_reader(headers.get("content-type", ""), headers.get("content-encoding", ""))
                 last = event.last
-            elif isinstance(event, AnswerPiece):
+            elif isinstance(event, ResponseChunk):
                 last = event.last
                 route.relayed(len(event.data))
                 if usage is not None:
@@ -157,7 +157,7 @@ class _Conversation:
         if not stream.ends_with_head:
             route.ending = Ending.CLIENT_LEFT
 
-    def _begin(self, route: Route, answer: AnswerBegan) -> None:
+    def _begin(self, route: Route, answer: ResponseStarted) -> None:
         if answer.served_by:
             route.served_by(answer.served_by)
         if answer.failure:
@@ -168,14 +168,14 @@ class _Conversation:
         route.first_byte(answer.status)
         served_by = answer.served_by or route.endpoint.authority
         removed = (REASON_HEADER,) if REASON_HEADER in answer.headers else ()
-        self._stream.begin_answer({MARK: "true", REQUEST_ID: self._id, SERVED: served_by}, removed)
+        self._stream.begin_response({MARK: "true", REQUEST_ID: self._id, SERVED: served_by}, removed)
 
-    def _take_in(self, arrived: Arrived) -> TakenIn:
+    def _take_in(self, arrived: Arrived) -> ReceivedRequest:
         headers, body = arrived.headers, arrived.body
         raw = RawRequest(self._id, self._path, body, self._method, headers, len(body))
         if not arrived.whole:
-            return TakenIn(raw.parsed(), None)
-        return take_in(
+            return ReceivedRequest(raw.parsed(), None)
+        return receive(
             self._router,
             raw,
             encoding=headers.get("content-encoding", ""),
@@ -183,7 +183,7 @@ class _Conversation:
             limit=self._limits.body_bytes,
         )
 
-    def _forward(self, decision: Decision, taken: TakenIn, arrived: Arrived) -> Forward:
+    def _forward(self, decision: Decision, taken: ReceivedRequest, arrived: Arrived) -> Forward:
         headers = arrived.headers
         sets: list[tuple[str, str]] = []
         removed = [name for name in headers if name in FOR_THE_ROUTER and name != DESTINATION]

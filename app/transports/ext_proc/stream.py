@@ -51,7 +51,7 @@ class Arrived(NamedTuple):
     """Whether the body is all there."""
 
 
-class AnswerBegan(NamedTuple):
+class ResponseStarted(NamedTuple):
     """The head of the endpoint's answer, or of the proxy's own."""
 
     status: int
@@ -63,14 +63,14 @@ class AnswerBegan(NamedTuple):
     last: bool
 
 
-class AnswerPiece(NamedTuple):
+class ResponseChunk(NamedTuple):
     """More of the answer's body."""
 
     data: bytes
     last: bool
 
 
-Event = Arrived | AnswerBegan | AnswerPiece
+Event = Arrived | ResponseStarted | ResponseChunk
 
 
 class _State(Enum):
@@ -89,7 +89,7 @@ _GONE_ON = (_State.ANSWER, _State.ANSWER_BODY, _State.ENDED)
 class Stream:
     """The state of one stream. `receive` what comes, and send what `take` gives after it.
 
-    After `Arrived` comes `forward`, after `AnswerBegan` comes `begin_answer`.
+    After `Arrived` comes `forward`, after `ResponseStarted` comes `begin_response`.
     """
 
     __slots__ = (
@@ -233,14 +233,14 @@ class Stream:
 
     # -- the answer
 
-    def begin_answer(self, headers: dict[str, str], removed: tuple[str, ...] = ()) -> None:
+    def begin_response(self, headers: dict[str, str], removed: tuple[str, ...] = ()) -> None:
         """The answer goes on, with `headers` set in it and those `removed` left out."""
         answer = ProcessingResponse(response_headers=HeadersResponse())
         if headers or removed:
             mutate(answer.response_headers.response.header_mutation, headers.items(), removed)
         self._out.append(answer)
 
-    def _answer_headers(self, head: HttpHeaders, message: ProcessingRequest) -> AnswerBegan:
+    def _answer_headers(self, head: HttpHeaders, message: ProcessingRequest) -> ResponseStarted:
         if self._state not in (_State.HEADERS, _State.BODY, _State.ANSWER):
             raise ProtocolError("a second answer")
         last = head.end_of_stream
@@ -250,7 +250,7 @@ class Stream:
             self._collected = []
             self._size = 0
         status = headers.get(":status", "")
-        return AnswerBegan(
+        return ResponseStarted(
             int(status) if status.isascii() and status.isdigit() else 0,
             headers,
             served_by(message),
@@ -258,7 +258,7 @@ class Stream:
             last,
         )
 
-    def _answer_body(self, piece: HttpBody) -> AnswerPiece:
+    def _answer_body(self, piece: HttpBody) -> ResponseChunk:
         self._expect(_State.ANSWER_BODY)
         last = piece.end_of_stream
         if last:
@@ -269,15 +269,15 @@ class Stream:
             self._pass_on(piece.body, ends=last)
         else:
             self._collect(self._collected, piece.body, last=last)
-        return AnswerPiece(piece.body, last)
+        return ResponseChunk(piece.body, last)
 
-    def _answer_trailers(self) -> AnswerPiece:
+    def _answer_trailers(self) -> ResponseChunk:
         self._expect(_State.ANSWER_BODY)
         self._state = _State.ENDED
         if self._collected:
             self._pass_on(b"".join(self._collected), ends=False)
         self._out.append(ProcessingResponse(response_trailers=TrailersResponse()))
-        return AnswerPiece(b"", last=True)
+        return ResponseChunk(b"", last=True)
 
     def _collect(self, collected: list[bytes], data: bytes, *, last: bool) -> None:
         collected.append(data)

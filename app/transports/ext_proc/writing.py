@@ -17,7 +17,7 @@ from envoy.service.ext_proc.v3.external_processor_pb2 import (
 from google.protobuf.struct_pb2 import Struct
 
 from app.transports.control_headers import DESTINATION, REQUEST_ID, SCORES
-from app.transports.errors import REASON_HEADER, openai_body, refusal_of
+from app.transports.errors import REASON_HEADER, error_response_of, openai_body
 from app.transports.ext_proc.reading import BALANCING_NAMESPACE
 
 LARGEST_CHUNK = 62_000
@@ -104,7 +104,7 @@ def streamed(body: bytes, *, ends: bool) -> Iterator[BodyResponse]:
 
 def immediate(error: Exception, request_id: str) -> ProcessingResponse:
     """The answer to a request that the router can't serve."""
-    refusal = refusal_of(error)
+    refusal = error_response_of(error)
     sets = [("content-type", "application/json"), (REASON_HEADER, refusal.reason)]
     if request_id:
         sets.append((REQUEST_ID, request_id))

@@ -12,14 +12,14 @@ from urllib.parse import urlsplit
 from app.domain.addresses import UNIX
 from app.domain.endpoint import Endpoint
 from app.domain.errors import UnreachableError, UpstreamError
-from app.transports.http.answering import Source
 from app.transports.http.codec.events import End
+from app.transports.http.response_writer import Source
 from app.transports.http.upstream import (
-    Answer,
+    ConnectionLimits,
     DroppedError,
-    Outgoing,
-    Patience,
-    PoolLimits,
+    OutgoingRequest,
+    Response,
+    Timeouts,
     Upstream,
 )
 from app.transports.tls import ClientTls, client_context
@@ -38,7 +38,7 @@ _HEADERS = [(b"accept", b"*/*"), (b"user-agent", b"pointsman")]
 
 
 @dataclass(frozen=True, slots=True)
-class Response:
+class BufferedResponse:
     """A whole answer."""
 
     status: int
@@ -58,7 +58,7 @@ class PooledHttpClient:
         timeout: float,  # noqa: ASYNC109
         tls: ssl.SSLContext | bool = True,
         socket: str | None = None,
-    ) -> Response:
+    ) -> BufferedResponse:
         """Reads `url` whole, redirects not followed; over the Unix socket of that path if one is given.
 
         Raises `ConnectionError` when nothing answered there, `TimeoutError` when the answer took over `timeout`
@@ -86,13 +86,13 @@ class PooledHttpClient:
                 tls if isinstance(tls, ssl.SSLContext) else client_context(ClientTls(insecure_skip_verify=not tls))
             )
             found = self._upstreams[tls] = Upstream(
-                patience=Patience(_LONG, _LONG, _LONG), limits=PoolLimits(CONNECTIONS, IDLE), tls=context
+                patience=Timeouts(_LONG, _LONG, _LONG), limits=ConnectionLimits(CONNECTIONS, IDLE), tls=context
             )
         return found
 
     @staticmethod
-    async def _get(upstream: Upstream, server: Endpoint, target: str) -> Response:
-        request = Outgoing("GET", target, _HEADERS, b"", says_length=False)
+    async def _get(upstream: Upstream, server: Endpoint, target: str) -> BufferedResponse:
+        request = OutgoingRequest("GET", target, _HEADERS, b"", says_length=False)
         try:
             answer = await upstream.send(server, request)
         except DroppedError as dropped:
@@ -100,7 +100,7 @@ class PooledHttpClient:
                 raise
             answer = await upstream.send(server, request, fresh=True)
         try:
-            return Response(answer.head.status, await _Collector().body_of(answer))
+            return BufferedResponse(answer.head.status, await _Collector().body_of(answer))
         finally:
             answer.close()
 
@@ -111,9 +111,9 @@ class _Collector:
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
         self._size = 0
-        self._answer: Answer | None = None
+        self._answer: Response | None = None
 
-    async def body_of(self, answer: Answer) -> bytes:
+    async def body_of(self, answer: Response) -> bytes:
         """The whole body. Raises `OSError` for one that is too large, `UpstreamError` for one that breaks off."""
         self._answer = answer
         rest = answer.pass_on(self)

@@ -12,15 +12,15 @@ import structlog
 
 from app.domain.errors import BadRequestError, BodyTooLargeError, ClientTimeoutError, RoutingError
 from app.transports.admission import Admission
-from app.transports.http.answering import AnswerWriter
 from app.transports.http.codec.encoding import CONTINUE
 from app.transports.http.codec.events import End, Event, Refused, RequestHead
 from app.transports.http.codec.requests import RequestDecoder
 from app.transports.http.deadline import Deadline
-from app.transports.http.incoming import Incoming
+from app.transports.http.incoming import IncomingRequest
 from app.transports.http.limits import HttpLimits
+from app.transports.http.response_writer import ResponseWriter
 
-Serve = Callable[[Incoming, AnswerWriter], Awaitable[None]]
+Serve = Callable[[IncomingRequest, ResponseWriter], Awaitable[None]]
 """Answers one request. A `ConnectionError` from it ends the connection."""
 
 FEW_QUEUED = 16
@@ -68,12 +68,12 @@ class ClientConnection(asyncio.Protocol):
         self._connections = connections
         self._decoder = RequestDecoder(header_bytes=admission.limits.header_bytes)
         self._deadline = Deadline(loop, self._too_late)
-        self._queue: deque[Incoming] = deque()
-        self._reading: Incoming | None = None
+        self._queue: deque[IncomingRequest] = deque()
+        self._reading: IncomingRequest | None = None
         self._last = False  # nothing more is read after what is in the queue
         self._wait: _Wait | None = None
         self._waiter: asyncio.Future[None] | None = None
-        self._writer: AnswerWriter | None = None
+        self._writer: ResponseWriter | None = None
         self._held_back = self._paused = False
         self.closed: asyncio.Future[None] = loop.create_future()
         """Done when the connection is gone, and all that was written to it with it."""
@@ -151,7 +151,7 @@ class ClientConnection(asyncio.Protocol):
         if isinstance(event, bytes):
             self._take_piece(event)
         elif isinstance(event, RequestHead):
-            self._reading = Incoming(event, self._admission.enter(event.content_length))
+            self._reading = IncomingRequest(event, self._admission.enter(event.content_length))
             self._queue.append(self._reading)
             if len(self._queue) > MOST_QUEUED:
                 self._refuse(BadRequestError(f"more than {MOST_QUEUED} requests came before their turn"))
@@ -177,7 +177,7 @@ class ClientConnection(asyncio.Protocol):
         self._last = True
         reading, self._reading = self._reading, None
         if reading is None:
-            self._queue.append(Incoming(None, error))
+            self._queue.append(IncomingRequest(None, error))
         elif reading.error is None:
             reading.error = error
             reading.pieces = []
@@ -209,10 +209,10 @@ class ClientConnection(asyncio.Protocol):
             log.exception("connection failed")
             self._transport.abort()
 
-    async def _answer(self, incoming: Incoming) -> bool:
+    async def _answer(self, incoming: IncomingRequest) -> bool:
         """Whether the connection can take another request."""
         closes = self._admission.draining
-        self._writer = writer = AnswerWriter(self._transport, incoming, closes=closes, paused=self._paused)
+        self._writer = writer = ResponseWriter(self._transport, incoming, closes=closes, paused=self._paused)
         try:
             await self._serve(incoming, writer)
         finally:
@@ -229,7 +229,7 @@ class ClientConnection(asyncio.Protocol):
             self._close()
         return False
 
-    async def _next(self) -> Incoming | None:
+    async def _next(self) -> IncomingRequest | None:
         """The next request when it is whole or refused; None when the connection is to end."""
         queue = self._queue
         while True:
@@ -311,5 +311,5 @@ class ClientConnection(asyncio.Protocol):
         self._read_on()
 
 
-def _is_enough(queue: deque[Incoming]) -> bool:
+def _is_enough(queue: deque[IncomingRequest]) -> bool:
     return len(queue) > FEW_QUEUED or sum(incoming.size for incoming in queue) > QUEUED_BYTES

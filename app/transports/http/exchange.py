@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import cast
 
 from app.domain.errors import UpstreamError, UpstreamTimeoutError
-from app.transports.http.answering import Sink
 from app.transports.http.codec.events import End, ResponseHead
-from app.transports.http.codec.responses import AnswerError, ResponseDecoder
+from app.transports.http.codec.responses import ResponseDecoder, ResponseError
 from app.transports.http.deadline import Deadline
-from app.transports.http.outgoing import Outgoing
+from app.transports.http.outgoing import OutgoingRequest
+from app.transports.http.response_writer import Sink
 
 HEADER_BYTES = 65536
 """Longest head of an endpoint's answer."""
@@ -31,7 +31,7 @@ class StalledClientError(ConnectionError):
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class Timeouts:
     """How long is waited for endpoints, in seconds."""
 
     connect: float
@@ -42,7 +42,7 @@ class Patience:
     """For the next piece of its body, and for the client to take some of it."""
 
 
-class Answer:
+class Response:
     """What an endpoint answers to one request: its head, then its body, which goes straight to the client's writer."""
 
     __slots__ = (
@@ -122,7 +122,7 @@ class Answer:
             if end is not None and self._ended is not None and not self._ended.done():
                 self._ended.set_result(None)
 
-    def stall(self, patience: Patience) -> None:
+    def stall(self, patience: Timeouts) -> None:
         """It took too long."""
         if not self.begun.done():
             self.fail(UpstreamTimeoutError(self.endpoint, f"no answer within {patience.response:g} s"))
@@ -155,10 +155,10 @@ class EndpointConnection(asyncio.Protocol):
         self._on_open, self._on_idle, self._on_lost = on_open, on_idle, on_lost
         self._decoder = ResponseDecoder(header_bytes=HEADER_BYTES)
         self._deadline = Deadline(loop, self._too_late)
-        self._answer: Answer | None = None
+        self._answer: Response | None = None
         self._used = self._heard = self._held_back = False
         self._transport: asyncio.Transport
-        self._patience: Patience
+        self._patience: Timeouts
         self.idle_since = 0.0
         """Time of the loop's clock."""
 
@@ -173,12 +173,12 @@ class EndpointConnection(asyncio.Protocol):
         """Whether a request may be sent."""
         return not self._transport.is_closing()
 
-    def send(self, endpoint: str, host: bytes, outgoing: Outgoing, patience: Patience) -> Answer:
+    def send(self, endpoint: str, host: bytes, outgoing: OutgoingRequest, patience: Timeouts) -> Response:
         """Sends a request; the answer is yet to come."""
         self._patience = patience
         self._heard = False
         self._decoder.expect(head_only=outgoing.method == "HEAD")
-        self._answer = answer = Answer(endpoint, self, self._loop.create_future())
+        self._answer = answer = Response(endpoint, self, self._loop.create_future())
         parts = outgoing.encoded(host)
         if len(parts) == 1:
             self._transport.write(parts[0])
@@ -231,7 +231,7 @@ class EndpointConnection(asyncio.Protocol):
         self._heard = True
         try:
             events = self._decoder.feed(data)
-        except AnswerError as error:
+        except ResponseError as error:
             self._break_off(UpstreamError(answer.endpoint if answer else "", str(error)))
             return
         if answer is None:
@@ -254,7 +254,7 @@ class EndpointConnection(asyncio.Protocol):
             for event in self._decoder.end():
                 if isinstance(event, End):
                     self._answer.push([], event)
-        except AnswerError as error:
+        except ResponseError as error:
             self._fail(str(error))
         return False
 

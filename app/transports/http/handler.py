@@ -9,14 +9,14 @@ from app.domain.request import InferenceRequest, RawRequest
 from app.parsing.usage import usage_reader
 from app.routing.router import Route, Router
 from app.transports.admission import Admission
-from app.transports.http.answering import AnswerWriter
 from app.transports.http.codec.events import RequestHead
+from app.transports.http.error_responses import id_of, refuse
 from app.transports.http.headers import lower_case, model_rewrite_of, to_client, to_endpoint, trailing, value_of
-from app.transports.http.incoming import Incoming
+from app.transports.http.incoming import IncomingRequest
 from app.transports.http.limits import HttpLimits
-from app.transports.http.refusing import id_of, refuse
-from app.transports.http.upstream import Answer, DroppedError, Outgoing, Upstream
-from app.transports.intake import TakenIn, path_of, take_in
+from app.transports.http.response_writer import ResponseWriter
+from app.transports.http.upstream import DroppedError, OutgoingRequest, Response, Upstream
+from app.transports.receiving import ReceivedRequest, path_of, receive
 
 log = structlog.get_logger("pointsman.http")
 
@@ -31,7 +31,7 @@ class Handler:
         self._upstream = upstream
         self._admission = admission
 
-    async def __call__(self, incoming: Incoming, writer: AnswerWriter) -> None:
+    async def __call__(self, incoming: IncomingRequest, writer: ResponseWriter) -> None:
         """Routes the request; whatever goes wrong before the answer began is told as an OpenAI error."""
         head = incoming.head
         request_id = id_of(head)
@@ -48,7 +48,7 @@ class Handler:
             else:
                 refuse(writer, error, request_id, head)
 
-    async def _serve(self, incoming: Incoming, request_id: str, writer: AnswerWriter) -> None:
+    async def _serve(self, incoming: IncomingRequest, request_id: str, writer: ResponseWriter) -> None:
         head = incoming.head
         if incoming.error is not None or head is None:
             error = incoming.error or BadRequestError("there is no request")
@@ -61,7 +61,7 @@ class Handler:
             body = taken.body
             headers = [field for field in headers if field[0] != b"content-encoding"]
         says_length = head.content_length is not None or head.method in _WITH_BODY
-        outgoing = Outgoing(head.method, head.target, headers, body, trailing(incoming.trailers), says_length)
+        outgoing = OutgoingRequest(head.method, head.target, headers, body, trailing(incoming.trailers), says_length)
         async with self._router.route(taken.request) as route:
             answer = await self._answer(route, outgoing)
             try:
@@ -83,10 +83,10 @@ class Handler:
                     route.used(writer.usage.end())
                 answer.close()
 
-    def _take_in(self, head: RequestHead, request_id: str, body: bytes) -> TakenIn:
+    def _take_in(self, head: RequestHead, request_id: str, body: bytes) -> ReceivedRequest:
         headers = head.headers
         raw = RawRequest(request_id, path_of(head.target), body, head.method, lower_case(headers), len(body))
-        return take_in(
+        return receive(
             self._router,
             raw,
             encoding=value_of(headers, b"content-encoding"),
@@ -94,7 +94,7 @@ class Handler:
             limit=self._admission.limits.body_bytes,
         )
 
-    async def _answer(self, route: Route, outgoing: Outgoing) -> Answer:
+    async def _answer(self, route: Route, outgoing: OutgoingRequest) -> Response:
         """An answer that has begun, from the first endpoint that gives one."""
         again = False
         while True:

@@ -6,7 +6,7 @@ from app.domain.errors import RoutingError
 from app.transports.http.codec.events import Fields, RequestHead
 
 
-class Incoming:
+class IncomingRequest:
     """One request of a client: whole, or refused, before anybody serves it."""
 
     __slots__ = ("error", "head", "pieces", "size", "trailers", "whole")

@@ -10,9 +10,9 @@ from app.domain.endpoint import Endpoint
 from app.domain.errors import NoEndpointsError
 from app.fleet.models import ModelCard, ModelLists
 from app.fleet.pool import EndpointPool
-from app.transports.http.answering import AnswerWriter
-from app.transports.http.incoming import Incoming
-from app.transports.http.refusing import answer_json, id_of, refuse
+from app.transports.http.error_responses import id_of, refuse, send_json
+from app.transports.http.incoming import IncomingRequest
+from app.transports.http.response_writer import ResponseWriter
 
 TIMEOUT = 5.0
 """Seconds that an endpoint has to give its list."""
@@ -25,7 +25,7 @@ class MergedModels:
         self._pool = pool
         self._lists = lists
 
-    async def __call__(self, incoming: Incoming, writer: AnswerWriter) -> None:
+    async def __call__(self, incoming: IncomingRequest, writer: ResponseWriter) -> None:
         """503 if no endpoint gives a list."""
         endpoints = tuple(self._pool.candidates())
         lists = await asyncio.gather(*map(self._cards, endpoints))
@@ -38,7 +38,7 @@ class MergedModels:
         for cards in given:
             for card in cards:
                 merged.setdefault(card["id"], card)
-        answer_json(writer, orjson.dumps({"object": "list", "data": list(merged.values())}), request_id)
+        send_json(writer, orjson.dumps({"object": "list", "data": list(merged.values())}), request_id)
 
     async def _cards(self, endpoint: Endpoint) -> list[ModelCard] | None:
         try:

@@ -11,7 +11,7 @@ _CHUNKED: Field = (b"transfer-encoding", b"chunked")
 
 
 @dataclass(frozen=True, slots=True)
-class Outgoing:
+class OutgoingRequest:
     """A request as endpoints get it."""
 
     method: str

@@ -8,10 +8,10 @@ from collections.abc import Awaitable
 from contextlib import suppress
 
 from app.transports.admission import Admission
-from app.transports.http.answering import AnswerWriter
 from app.transports.http.connection import ClientConnection, Serve
-from app.transports.http.incoming import Incoming
+from app.transports.http.incoming import IncomingRequest
 from app.transports.http.limits import HttpLimits
+from app.transports.http.response_writer import ResponseWriter
 from app.transports.listening import Address, Listener, Opened, opened
 
 BACKLOG = 1024
@@ -85,7 +85,7 @@ class HttpServer:
             server = await loop.create_server(connection, address.bind, address.port, backlog=BACKLOG, ssl=self.tls)
         return opened(server, address)
 
-    def _serve(self, incoming: Incoming, writer: AnswerWriter) -> Awaitable[None]:
+    def _serve(self, incoming: IncomingRequest, writer: ResponseWriter) -> Awaitable[None]:
         head = incoming.head
         if head is not None and head.method == "GET" and incoming.error is None and _is_model_list(head.target):
             return self._models(incoming, writer)

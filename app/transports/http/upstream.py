@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from app.domain.endpoint import Endpoint
 from app.domain.errors import UnreachableError, UpstreamError
 from app.fleet.probe import is_ours
-from app.transports.http.exchange import Answer, DroppedError, EndpointConnection, Patience
-from app.transports.http.outgoing import Outgoing
+from app.transports.http.exchange import DroppedError, EndpointConnection, Response, Timeouts
+from app.transports.http.outgoing import OutgoingRequest
 
-__all__ = ("Answer", "DroppedError", "Outgoing", "Patience", "PoolLimits", "Upstream")
+__all__ = ("ConnectionLimits", "DroppedError", "OutgoingRequest", "Response", "Timeouts", "Upstream")
 
 
 @dataclass(frozen=True, slots=True)
-class PoolLimits:
+class ConnectionLimits:
     """Bounds on the connections to one endpoint."""
 
     connections: int = 0
@@ -30,20 +30,20 @@ class Upstream:
     """Sends requests to endpoints."""
 
     def __init__(
-        self, *, patience: Patience, limits: PoolLimits | None = None, tls: ssl.SSLContext | None = None
+        self, *, patience: Timeouts, limits: ConnectionLimits | None = None, tls: ssl.SSLContext | None = None
     ) -> None:
         """`tls` is for the endpoints that speak HTTPS."""
         self.tls = tls
         """May be replaced at any time."""
         self.patience = patience
         """May be replaced at any time; exchanges under way keep what they began with."""
-        self.limits = limits or PoolLimits()
+        self.limits = limits or ConnectionLimits()
         """May be replaced at any time."""
-        self._lanes: dict[tuple[str, bool], _Lane] = {}
+        self._lanes: dict[tuple[str, bool], _HostPool] = {}
         self._sweep: asyncio.TimerHandle | None = None
         self._closed = False
 
-    async def send(self, endpoint: Endpoint, outgoing: Outgoing, *, fresh: bool = False) -> Answer:
+    async def send(self, endpoint: Endpoint, outgoing: OutgoingRequest, *, fresh: bool = False) -> Response:
         """An endpoint's answer that has begun; with `fresh` over a connection that was not used before.
 
         Raises `UnreachableError`, `DroppedError`, `UpstreamTimeoutError`; `UpstreamError` for what is not an answer.
@@ -70,11 +70,11 @@ class Upstream:
             for connection in tuple(lane.connections):
                 connection.abort()
 
-    def _new_lane(self, endpoint: Endpoint) -> _Lane:
-        lane = self._lanes[endpoint.authority, endpoint.tls] = _Lane(self)
+    def _new_lane(self, endpoint: Endpoint) -> _HostPool:
+        lane = self._lanes[endpoint.authority, endpoint.tls] = _HostPool(self)
         return lane
 
-    async def _open(self, lane: _Lane, endpoint: Endpoint, *, fresh: bool) -> EndpointConnection:
+    async def _open(self, lane: _HostPool, endpoint: Endpoint, *, fresh: bool) -> EndpointConnection:
         try:
             async with asyncio.timeout(self.patience.connect):
                 while self.limits.connections and lane.size >= self.limits.connections:
@@ -116,7 +116,7 @@ class Upstream:
                 del self._lanes[key]
 
 
-class _Lane:
+class _HostPool:
     """The connections to one address."""
 
     def __init__(self, upstream: Upstream) -> None:

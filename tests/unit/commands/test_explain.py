@@ -17,7 +17,7 @@ import pytest
 import structlog
 
 from app.__main__ import main
-from app.commands.explaining.tables import as_tables
+from app.explaining.tables import as_tables
 
 DOCS = Path(__file__).parents[3] / "docs" / "operations.md"
 

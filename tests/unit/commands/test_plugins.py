@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-import containers.catalogue as catalogue_module
+import app.catalogue.catalogue as catalogue_module
 from app.__main__ import main
 
 ROOT = Path(__file__).parents[3]

@@ -40,13 +40,13 @@ class FakeDiscovery:
 class Running:
     """A runner with what it feeds and tells."""
 
-    def __init__(self, discovery: FakeDiscovery | None, *written_down: Endpoint) -> None:
+    def __init__(self, discovery: FakeDiscovery | None, *static_endpoints: Endpoint) -> None:
         self.pool = EndpointPool(clock=FakeClock(), in_flight=lambda _: 0)
         self.failures: list[Exception] = []
-        self.written_down = list(written_down)
+        self.static_endpoints = list(static_endpoints)
         self.failed = asyncio.Event()
         self.runner = DiscoveryRunner(
-            pool=self.pool, written_down=lambda: self.written_down, discovery=discovery, on_failure=self.fail
+            pool=self.pool, static_endpoints=lambda: self.static_endpoints, discovery=discovery, on_failure=self.fail
         )
 
     def fail(self, error: Exception) -> None:
@@ -59,8 +59,8 @@ class Running:
 
 
 @asynccontextmanager
-async def started(script: Callable[[EndpointSink], Any] | None, *written_down: Endpoint) -> AsyncIterator[Running]:
-    running = Running(FakeDiscovery(script) if script else None, *written_down)
+async def started(script: Callable[[EndpointSink], Any] | None, *static_endpoints: Endpoint) -> AsyncIterator[Running]:
+    running = Running(FakeDiscovery(script) if script else None, *static_endpoints)
     try:
         async with asyncio.timeout(2):
             await running.runner.start()
@@ -126,7 +126,7 @@ async def test_what_is_written_down_is_read_anew_at_each_list() -> None:
         sink.replace_all([C])
 
     async with started(script, A) as running:
-        running.written_down[:] = [B]
+        running.static_endpoints[:] = [B]
         go.set()
         await until(lambda: running.names == ("b", "c"))
 

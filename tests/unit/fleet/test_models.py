@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from app.fleet.models import ModelLists
-from app.transports.http.client import Response
+from app.transports.http.client import BufferedResponse
 from pointsman.testing import make_endpoint
 
 LIST = {"object": "list", "data": [{"id": "small", "max_model_len": 4096}, {"id": "large"}]}
@@ -17,11 +17,11 @@ LIST = {"object": "list", "data": [{"id": "small", "max_model_len": 4096}, {"id"
 class FakeHttp:
     """Answers as it is told, and remembers what it was asked."""
 
-    def __init__(self, answer: Response | OSError) -> None:
+    def __init__(self, answer: BufferedResponse | OSError) -> None:
         self.answer = answer
         self.asked: list[tuple[str, float]] = []
 
-    async def get(self, url: str, *, timeout: float, tls: SSLContext | bool = True) -> Response:  # noqa: ASYNC109
+    async def get(self, url: str, *, timeout: float, tls: SSLContext | bool = True) -> BufferedResponse:  # noqa: ASYNC109
         self.asked.append((url, timeout))
         if isinstance(self.answer, OSError):
             raise self.answer
@@ -29,7 +29,7 @@ class FakeHttp:
 
 
 def lists(body: bytes, status: int = 200) -> ModelLists:
-    return ModelLists(FakeHttp(Response(status, body)))
+    return ModelLists(FakeHttp(BufferedResponse(status, body)))
 
 
 async def test_the_names_are_the_ids_of_the_list() -> None:
@@ -45,7 +45,7 @@ async def test_an_empty_list_is_known() -> None:
 
 
 async def test_the_list_is_where_requests_go() -> None:
-    http = FakeHttp(Response(200, b""))
+    http = FakeHttp(BufferedResponse(200, b""))
     await ModelLists(http).names(make_endpoint(address="::1", port=81), 0.5)
     assert http.asked == [("http://[::1]:81/v1/models", 0.5)]
 

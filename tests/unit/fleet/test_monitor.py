@@ -96,7 +96,7 @@ async def watching(fleet: Fleet) -> AsyncIterator[Fleet]:
     """The monitor runs, and has looked at each endpoint once."""
     await fleet.monitor.start()
     try:
-        await fleet.monitor.first_round(GUARD)
+        await fleet.monitor.initial_scrape(GUARD)
         yield fleet
     finally:
         await fleet.monitor.stop()
@@ -413,7 +413,7 @@ async def test_the_first_round_waits_no_longer_than_it_may() -> None:
     fleet = Fleet()
     fleet.page = hang
     await fleet.monitor.start()
-    await fleet.monitor.first_round(0.001)
+    await fleet.monitor.initial_scrape(0.001)
     seen = fleet.monitor._watches["a"].seen.is_set()
     await fleet.monitor.stop()
     assert not seen
@@ -468,7 +468,7 @@ async def test_a_change_need_not_be_told_to_anyone() -> None:
     )
     fleet.connection = ConnectionRefusedError("refused")
     await monitor.start()
-    await monitor.first_round(GUARD)
+    await monitor.initial_scrape(GUARD)
     await monitor.stop()
     assert not fleet.status().up
 

@@ -10,7 +10,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from app.domain.errors import BadRequestError
-from app.parsing.bodies import json_object
+from app.parsing.json_body import json_object
 from app.parsing.rewriting import with_model
 
 BLANKS = st.text(" \t\n\r", max_size=3)

@@ -19,7 +19,7 @@ from tests.unit.plugins.given import params_of
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from app.transports.http.client import Response
+    from app.transports.http.client import BufferedResponse
 
 PAGE = "vllm:num_requests_waiting 3\n"
 
@@ -80,7 +80,7 @@ class Recording:
         self.tls: list[ssl.SSLContext | bool] = []
         self._error = error or TimeoutError()
 
-    async def get(self, url: str, *, timeout: float, tls: ssl.SSLContext | bool = True) -> Response:  # noqa: ASYNC109
+    async def get(self, url: str, *, timeout: float, tls: ssl.SSLContext | bool = True) -> BufferedResponse:  # noqa: ASYNC109
         self.urls.append(url)
         self.tls.append(tls)
         raise self._error

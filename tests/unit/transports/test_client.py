@@ -11,7 +11,7 @@ import pytest
 
 from app.fleet.probe import connect
 from app.transports.http import client as http_client
-from app.transports.http.client import PooledHttpClient, Response
+from app.transports.http.client import BufferedResponse, PooledHttpClient
 from pointsman.testing import make_endpoint
 
 BAD_HOSTS = [pytest.param("gpu..local", id="empty label"), pytest.param("x" * 64 + ".local", id="label too long")]
@@ -66,18 +66,20 @@ def whole(body: bytes, status: str = "200 OK", *headers: str) -> bytes:
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
-        pytest.param(whole(b"load 1\n"), Response(200, b"load 1\n"), id="page"),
-        pytest.param(whole(b""), Response(200, b""), id="empty page"),
-        pytest.param(whole(b"gone", "404 Not Found"), Response(404, b"gone"), id="not found"),
-        pytest.param(whole(b"", "302 Found", "Location: /x"), Response(302, b""), id="redirect is not followed"),
+        pytest.param(whole(b"load 1\n"), BufferedResponse(200, b"load 1\n"), id="page"),
+        pytest.param(whole(b""), BufferedResponse(200, b""), id="empty page"),
+        pytest.param(whole(b"gone", "404 Not Found"), BufferedResponse(404, b"gone"), id="not found"),
+        pytest.param(
+            whole(b"", "302 Found", "Location: /x"), BufferedResponse(302, b""), id="redirect is not followed"
+        ),
         pytest.param(
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n",
-            Response(200, b"abc"),
+            BufferedResponse(200, b"abc"),
             id="in chunks",
         ),
     ],
 )
-async def test_an_answer_is_read_whole(client: PooledHttpClient, answer: bytes, expected: Response) -> None:
+async def test_an_answer_is_read_whole(client: PooledHttpClient, answer: bytes, expected: BufferedResponse) -> None:
     async with serving(answer) as url:
         assert await client.get(url, timeout=10) == expected
 
@@ -134,7 +136,7 @@ async def test_an_answer_over_the_limit_is_an_os_error(
     monkeypatch.setattr(http_client, "READ_LIMIT", 10)
     async with serving(whole(b"x" * size)) as url:
         if fits:
-            assert await client.get(url, timeout=10) == Response(200, b"x" * size)
+            assert await client.get(url, timeout=10) == BufferedResponse(200, b"x" * size)
         else:
             with pytest.raises(OSError, match="larger than 10 bytes"):
                 await client.get(url, timeout=10)

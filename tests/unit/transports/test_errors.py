@@ -24,7 +24,7 @@ from app.domain.errors import (
     UpstreamError,
     UpstreamTimeoutError,
 )
-from app.transports.errors import openai_body, refusal_of
+from app.transports.errors import error_response_of, openai_body
 from app.transports.http.upstream import DroppedError
 
 TABLE: list[tuple[Exception, int, str, str, str | None]] = [
@@ -53,7 +53,7 @@ TABLE: list[tuple[Exception, int, str, str, str | None]] = [
 def test_each_error_has_a_status_and_a_reason(
     error: Exception, status: int, reason: str, kind: str, code: str | None
 ) -> None:
-    refusal = refusal_of(error)
+    refusal = error_response_of(error)
     assert (refusal.status, refusal.reason, refusal.type, refusal.code) == (status, reason, kind, code)
 
 

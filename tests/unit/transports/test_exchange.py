@@ -10,17 +10,17 @@ import pytest
 from app.domain.errors import UpstreamError, UpstreamTimeoutError
 from app.transports.http.codec.events import End, Field
 from app.transports.http.exchange import (
-    Answer,
     DroppedError,
     EndpointConnection,
-    Outgoing,
-    Patience,
+    OutgoingRequest,
+    Response,
     StalledClientError,
+    Timeouts,
 )
 
 NO_HEADERS: list[Field] = []
-FAR = Patience(20.0, 20.0, 20.0)
-SOON = Patience(20.0, 0.01, 0.01)
+FAR = Timeouts(20.0, 20.0, 20.0)
+SOON = Timeouts(20.0, 0.01, 0.01)
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\n"
 
 
@@ -31,43 +31,43 @@ HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\n"
     ("outgoing", "expected"),
     [
         pytest.param(
-            Outgoing("POST", "/x?y=%2F", [(b"a", b"1"), (b"a", b"2")], b"{}"),
+            OutgoingRequest("POST", "/x?y=%2F", [(b"a", b"1"), (b"a", b"2")], b"{}"),
             b"POST /x?y=%2F HTTP/1.1\r\nhost: h:1\r\na: 1\r\na: 2\r\ncontent-length: 2\r\n\r\n{}",
             id="with a body",
         ),
         pytest.param(
-            Outgoing("POST", "/", NO_HEADERS, b""),
+            OutgoingRequest("POST", "/", NO_HEADERS, b""),
             b"POST / HTTP/1.1\r\nhost: h:1\r\ncontent-length: 0\r\n\r\n",
             id="with an empty body",
         ),
         pytest.param(
-            Outgoing("GET", "/", NO_HEADERS, b"", says_length=False),
+            OutgoingRequest("GET", "/", NO_HEADERS, b"", says_length=False),
             b"GET / HTTP/1.1\r\nhost: h:1\r\n\r\n",
             id="without a body",
         ),
         pytest.param(
-            Outgoing("GET", "/", NO_HEADERS, b"{}", says_length=False),
+            OutgoingRequest("GET", "/", NO_HEADERS, b"{}", says_length=False),
             b"GET / HTTP/1.1\r\nhost: h:1\r\ncontent-length: 2\r\n\r\n{}",
             id="with a body after all",
         ),
         pytest.param(
-            Outgoing("POST", "/", NO_HEADERS, b"x" * 16, [(b"t", b"1"), (b"t", b"2")]),
+            OutgoingRequest("POST", "/", NO_HEADERS, b"x" * 16, [(b"t", b"1"), (b"t", b"2")]),
             b"POST / HTTP/1.1\r\nhost: h:1\r\ntransfer-encoding: chunked\r\n\r\n10\r\n" + b"x" * 16 + b"\r\n0\r\nt: 1\r\nt: 2\r\n\r\n",
             id="with trailers",
         ),
         pytest.param(
-            Outgoing("POST", "/", NO_HEADERS, b"", [(b"t", b"1")]),
+            OutgoingRequest("POST", "/", NO_HEADERS, b"", [(b"t", b"1")]),
             b"POST / HTTP/1.1\r\nhost: h:1\r\ntransfer-encoding: chunked\r\n\r\n0\r\nt: 1\r\n\r\n",
             id="with nothing but trailers",
         ),
     ],
 )  # fmt: skip
-def test_a_request_goes_out_byte_by_byte_like_that(outgoing: Outgoing, expected: bytes) -> None:
+def test_a_request_goes_out_byte_by_byte_like_that(outgoing: OutgoingRequest, expected: bytes) -> None:
     assert b"".join(outgoing.encoded(b"h:1")) == expected
 
 
 def test_a_request_may_be_encoded_for_one_endpoint_after_the_other() -> None:
-    outgoing = Outgoing("POST", "/", [(b"a", b"1")], b"{}", [(b"t", b"1")])
+    outgoing = OutgoingRequest("POST", "/", [(b"a", b"1")], b"{}", [(b"t", b"1")])
     first, second = b"".join(outgoing.encoded(b"h:1")), b"".join(outgoing.encoded(b"h:2"))
     assert first.replace(b"h:1", b"h:2") == second
 
@@ -75,7 +75,7 @@ def test_a_request_may_be_encoded_for_one_endpoint_after_the_other() -> None:
 def test_a_body_is_not_copied() -> None:
     body = b"x" * 1000
     for trailers in ((), ((b"t", b"1"),)):
-        assert any(part is body for part in Outgoing("POST", "/", NO_HEADERS, body, trailers).encoded(b"h:1"))
+        assert any(part is body for part in OutgoingRequest("POST", "/", NO_HEADERS, body, trailers).encoded(b"h:1"))
 
 
 # -- the answer
@@ -118,13 +118,13 @@ class Writer:
     def __init__(self) -> None:
         self.got: list[bytes] = []
         self.end: End | None = None
-        self.source: Answer | None = None
+        self.source: Response | None = None
 
     def write(self, pieces: list[bytes], end: End | None = None) -> None:
         self.got += pieces
         self.end = end
 
-    def attach(self, source: Answer) -> None:
+    def attach(self, source: Response) -> None:
         self.source = source
 
 
@@ -141,8 +141,8 @@ class Given:
         )  # fmt: skip
         self.connection.connection_made(cast(asyncio.Transport, cast(Any, self.transport)))
 
-    def send(self, *, method: str = "GET", patience: Patience = FAR) -> Answer:
-        return self.connection.send("e", b"h:1", Outgoing(method, "/", [], b"", says_length=False), patience)
+    def send(self, *, method: str = "GET", patience: Timeouts = FAR) -> Response:
+        return self.connection.send("e", b"h:1", OutgoingRequest(method, "/", [], b"", says_length=False), patience)
 
     def says(self, *data: bytes) -> None:
         for some in data:

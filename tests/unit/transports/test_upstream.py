@@ -13,11 +13,11 @@ import pytest
 from app.domain.errors import UnreachableError, UpstreamError, UpstreamTimeoutError
 from app.transports.http.codec.events import End
 from app.transports.http.upstream import (
-    Answer,
+    ConnectionLimits,
     DroppedError,
-    Outgoing,
-    Patience,
-    PoolLimits,
+    OutgoingRequest,
+    Response,
+    Timeouts,
     Upstream,
 )
 from pointsman.testing import make_endpoint
@@ -53,9 +53,9 @@ async def endpoint(serve: Serve) -> AsyncIterator[Endpoint]:
 
 @asynccontextmanager
 async def upstream(
-    *, connect: float = 20.0, response: float = 20.0, idle: float = 20.0, limits: PoolLimits | None = None
+    *, connect: float = 20.0, response: float = 20.0, idle: float = 20.0, limits: ConnectionLimits | None = None
 ) -> AsyncIterator[Upstream]:
-    made = Upstream(patience=Patience(connect, response, idle), limits=limits or PoolLimits(idle=20.0))
+    made = Upstream(patience=Timeouts(connect, response, idle), limits=limits or ConnectionLimits(idle=20.0))
     try:
         yield made
     finally:
@@ -71,12 +71,12 @@ class Writer:
     def write(self, pieces: list[bytes], end: End | None = None) -> None:
         self.got += b"".join(pieces)
 
-    def attach(self, source: Answer) -> None:
+    def attach(self, source: Response) -> None:
         pass
 
 
-def post(body: bytes = b"") -> Outgoing:
-    return Outgoing("POST", "/v1/x?y=%2F", [(b"a", b"b")], body)
+def post(body: bytes = b"") -> OutgoingRequest:
+    return OutgoingRequest("POST", "/v1/x?y=%2F", [(b"a", b"b")], body)
 
 
 async def answer(one: Upstream, to: Endpoint, body: bytes = b"", *, fresh: bool = False) -> bytes:
@@ -305,7 +305,7 @@ async def test_a_request_that_wants_a_new_connection_gets_one() -> None:
 
 async def test_idle_connections_expire_and_nothing_is_left_of_them() -> None:
     counting = Counting()
-    async with endpoint(counting) as to, upstream(limits=PoolLimits(idle=0.1)) as one:
+    async with endpoint(counting) as to, upstream(limits=ConnectionLimits(idle=0.1)) as one:
         await asyncio.gather(*(answer(one, to) for _ in range(3)))
         assert counting.connections == 3
         await until(lambda: not counting.open)
@@ -325,7 +325,7 @@ async def test_endpoints_of_one_address_share_connections() -> None:
 async def test_no_more_connections_are_opened_than_allowed() -> None:
     counting = Counting()
     counting.hold.clear()
-    async with endpoint(counting) as to, upstream(limits=PoolLimits(connections=2, idle=20.0)) as one:
+    async with endpoint(counting) as to, upstream(limits=ConnectionLimits(connections=2, idle=20.0)) as one:
         answers = [asyncio.create_task(answer(one, to)) for _ in range(5)]
         await until(lambda: counting.requests == 2)
         counting.hold.set()
@@ -336,7 +336,7 @@ async def test_no_more_connections_are_opened_than_allowed() -> None:
 async def test_who_waits_too_long_for_a_connection_is_told_that_all_are_in_use() -> None:
     counting = Counting()
     counting.hold.clear()
-    limits = PoolLimits(connections=1, idle=20.0)
+    limits = ConnectionLimits(connections=1, idle=20.0)
     async with endpoint(counting) as to, upstream(connect=0.05, limits=limits) as one:
         first = asyncio.create_task(answer(one, to))
         await until(lambda: counting.requests)
@@ -351,7 +351,7 @@ async def test_who_waits_too_long_for_a_connection_is_told_that_all_are_in_use()
 async def test_who_gives_up_passes_its_turn_on() -> None:
     counting = Counting()
     counting.hold.clear()
-    async with endpoint(counting) as to, upstream(limits=PoolLimits(connections=1, idle=20.0)) as one:
+    async with endpoint(counting) as to, upstream(limits=ConnectionLimits(connections=1, idle=20.0)) as one:
         first, second, third = [asyncio.create_task(answer(one, to)) for _ in range(3)]
         await until(lambda: counting.requests)
         second.cancel()
@@ -363,10 +363,10 @@ async def test_who_gives_up_passes_its_turn_on() -> None:
 async def test_a_limit_may_be_raised() -> None:
     counting = Counting()
     counting.hold.clear()
-    async with endpoint(counting) as to, upstream(limits=PoolLimits(connections=1, idle=20.0)) as one:
+    async with endpoint(counting) as to, upstream(limits=ConnectionLimits(connections=1, idle=20.0)) as one:
         first = asyncio.create_task(answer(one, to))
         await until(lambda: counting.requests == 1)
-        one.limits = PoolLimits(connections=2, idle=20.0)
+        one.limits = ConnectionLimits(connections=2, idle=20.0)
         second = asyncio.create_task(answer(one, to))
         await until(lambda: counting.requests == 2)
         counting.hold.set()
@@ -375,6 +375,9 @@ async def test_a_limit_may_be_raised() -> None:
 
 async def test_a_request_that_wants_a_new_connection_takes_the_place_of_an_idle_one() -> None:
     counting = Counting()
-    async with endpoint(counting) as to, upstream(connect=0.1, limits=PoolLimits(connections=1, idle=20.0)) as one:
+    async with (
+        endpoint(counting) as to,
+        upstream(connect=0.1, limits=ConnectionLimits(connections=1, idle=20.0)) as one,
+    ):
         await answer(one, to)
         assert await answer(one, to, fresh=True) == b"done"

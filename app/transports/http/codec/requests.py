@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from app.domain.errors import BadRequestError, HeadersTooLargeError, RoutingError, UnsupportedError
-from app.transports.http.codec.bodies import Body, Chunked, Sized, TooLongError
+from app.transports.http.codec.body_decoder import Body, Chunked, Sized, TooLongError
 from app.transports.http.codec.events import End, Event, Fields, Refused, RequestHead
 from app.transports.http.codec.framing import keeps_alive, length_of, tokens_of
 from app.transports.http.codec.heads import HEAD_END, GrammarError, RequestLine, check_unfinished, read_request_head

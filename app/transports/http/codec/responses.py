@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.domain.errors import RoutingError
-from app.transports.http.codec.bodies import Body, Chunked, Sized, TooLongError, UntilClose
+from app.transports.http.codec.body_decoder import Body, Chunked, Sized, TooLongError, UntilClose
 from app.transports.http.codec.events import End, Event, ResponseHead
 from app.transports.http.codec.framing import keeps_alive, length_of, tokens_of
 from app.transports.http.codec.heads import HEAD_END, GrammarError, StatusLine, check_unfinished, read_response_head
@@ -14,7 +14,7 @@ _SWITCHING = 101
 _FINAL = 200
 
 
-class AnswerError(Exception):
+class ResponseError(Exception):
     """What came is no answer in HTTP/1.1, or was not asked for."""
 
 
@@ -36,28 +36,28 @@ class ResponseDecoder:
         self._awaited, self._head_only = True, head_only
 
     def feed(self, data: bytes) -> list[Event]:
-        """The events that `data` completes. Raises `AnswerError`, after which the decoder is of no use; what was read
+        """The events that `data` completes. Raises `ResponseError`, after which the decoder is of no use; what was read
         before the fault is lost."""
         if data and not self._awaited:
-            raise AnswerError("it sent data that nothing had asked for")
+            raise ResponseError("it sent data that nothing had asked for")
         events: list[Event] = []
         try:
             while data and self._awaited:
                 data = self._read_head(data, events) if self._body is None else self._read_body(data, events)
         except GrammarError as error:
-            raise AnswerError(f"its answer is not valid HTTP/1.1: {error}") from error
+            raise ResponseError(f"its answer is not valid HTTP/1.1: {error}") from error
         except TooLongError:
-            raise AnswerError(f"the head of its answer is larger than {self._limit} bytes") from None
+            raise ResponseError(f"the head of its answer is larger than {self._limit} bytes") from None
         if data:
             events[-1] = End(self._trailers(events), reusable=False)
         return events
 
     def end(self) -> list[Event]:
-        """The events that the end of the connection completes. Raises `AnswerError` if an answer is cut off by it."""
+        """The events that the end of the connection completes. Raises `ResponseError` if an answer is cut off by it."""
         if not self._awaited:
             return []
         if not isinstance(self._body, UntilClose):
-            raise AnswerError("it closed the connection")
+            raise ResponseError("it closed the connection")
         self._awaited = False
         return [End((), reusable=False)]
 
@@ -100,9 +100,9 @@ class ResponseDecoder:
 
     def _read_line(self, line: StatusLine, events: list[Event]) -> None:
         if line.version not in ("1.1", "1.0"):
-            raise AnswerError(f"it answered in HTTP/{line.version}")
+            raise ResponseError(f"it answered in HTTP/{line.version}")
         if line.status < _INTERIM or line.status == _SWITCHING:
-            raise AnswerError(f"it answered with status {line.status}, which was not asked for")
+            raise ResponseError(f"it answered with status {line.status}, which was not asked for")
         if line.status >= _FINAL:
             self._begin(line, events)
 
@@ -120,7 +120,7 @@ class ResponseDecoder:
         try:
             length, chunked = length_of(lengths, codings)
         except RoutingError as error:
-            raise AnswerError(f"its answer can't be read: {error}") from None
+            raise ResponseError(f"its answer can't be read: {error}") from None
         tokens = tokens_of(headers, b"connection") if connection else frozenset()
         self._reusable = keeps_alive(tokens, http_1_1=http_1_1) and (http_1_1 or not chunked)
         bodiless = self._head_only or status in _NO_BODY

@@ -8,7 +8,7 @@ from typing import Any
 from app.transports.http.codec.encoding import encode_chunk, encode_last_chunk, encode_request
 from app.transports.http.codec.events import End, Event, Refused, RequestHead, ResponseHead
 from app.transports.http.codec.requests import RequestDecoder
-from app.transports.http.codec.responses import AnswerError, ResponseDecoder
+from app.transports.http.codec.responses import ResponseDecoder, ResponseError
 
 LIMIT = 4096
 
@@ -56,7 +56,7 @@ def requests_of(*pieces: bytes, limit: int = LIMIT) -> Told:
 
 
 def answers_of(*pieces: bytes, head_only: bool = False, limit: int = LIMIT, ends: bool = False) -> Told:
-    """What a new decoder of answers tells of them, and of the connection's end if it `ends`; an `AnswerError` stands at
+    """What a new decoder of answers tells of them, and of the connection's end if it `ends`; an `ResponseError` stands at
     the end instead of being raised."""
     decoder = ResponseDecoder(header_bytes=limit)
     decoder.expect(head_only=head_only)
@@ -66,8 +66,8 @@ def answers_of(*pieces: bytes, head_only: bool = False, limit: int = LIMIT, ends
             events += decoder.feed(piece)
         if ends:
             events += decoder.end()
-    except AnswerError:
-        events.append(AnswerError)
+    except ResponseError:
+        events.append(ResponseError)
     return joined(events)
 
 

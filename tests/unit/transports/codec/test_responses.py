@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.transports.http.codec.events import End, ResponseHead
-from app.transports.http.codec.responses import AnswerError, ResponseDecoder
+from app.transports.http.codec.responses import ResponseDecoder, ResponseError
 from tests.unit.transports.codec.given import Told, answers_of, joined, splits
 
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -36,7 +36,7 @@ def every(data: bytes, **how: Any) -> Told:
 
 def fails(data: bytes, **how: Any) -> bool:
     """Whether it is taken for a fault however it is cut, at the latest when the connection ends."""
-    return all(answers_of(*pieces, ends=True, **how)[-1] is AnswerError for pieces in splits(data))
+    return all(answers_of(*pieces, ends=True, **how)[-1] is ResponseError for pieces in splits(data))
 
 
 @pytest.mark.parametrize(
@@ -112,17 +112,17 @@ def test_interim_answers_are_passed_over(interim: bytes) -> None:
 
 def test_an_interim_answer_has_no_body() -> None:
     told = every(b"HTTP/1.1 100 C\r\ncontent-length: 500\r\n\r\n" + WHOLE)
-    assert told in (WHOLE_TOLD, [AnswerError])
+    assert told in (WHOLE_TOLD, [ResponseError])
 
 
 @pytest.mark.parametrize("interim", [b"HTTP/1.1 100 C\r\n\r\n", b"HTTP/1.1 100 C\r\n\r\n" * 3])
 def test_an_interim_answer_is_no_answer(interim: bytes) -> None:
-    assert every(interim, ends=True) == [AnswerError]
+    assert every(interim, ends=True) == [ResponseError]
 
 
 @pytest.mark.parametrize("fields", [b"", b"connection: upgrade\r\nupgrade: websocket\r\n", b"content-length: 2\r\n"])
 def test_a_change_of_protocol_is_a_fault(fields: bytes) -> None:
-    assert every(b"HTTP/1.1 101 S\r\n" + fields + b"\r\nhi") == [AnswerError]
+    assert every(b"HTTP/1.1 101 S\r\n" + fields + b"\r\nhi") == [ResponseError]
 
 
 # -- HEAD
@@ -156,7 +156,7 @@ def test_a_body_after_the_answer_to_head_is_never_told_and_ends_the_connection(f
     for pieces in splits(OK + fields + b"\r\n" + more):
         told = answers_of(*pieces, head_only=True)
         assert not any(isinstance(event, bytes) for event in told)
-        assert told[-1] in (AnswerError, LAST)
+        assert told[-1] in (ResponseError, LAST)
 
 
 # -- faults
@@ -179,7 +179,7 @@ def test_a_body_after_the_answer_to_head_is_never_told_and_ends_the_connection(f
 )
 def test_an_answer_that_is_cut_off_is_a_fault(data: bytes) -> None:
     assert fails(data)
-    assert AnswerError not in every(data)
+    assert ResponseError not in every(data)
 
 
 @pytest.mark.parametrize(
@@ -190,12 +190,12 @@ def test_an_answer_that_is_cut_off_is_a_fault(data: bytes) -> None:
     "more", [WHOLE, b"x", b"H", b"HTTP/1.1 100 C\r\n\r\n", b"\r\n", b"\n", b"\r", b"\r\n" + WHOLE, b"\x00"]
 )
 def test_data_that_nothing_asked_for_is_a_fault(first: bytes, more: bytes) -> None:
-    assert all(answers_of(*pieces)[-1] in (AnswerError, LAST) for pieces in splits(first + more))
-    assert answers_of(first, more)[-1] is AnswerError
+    assert all(answers_of(*pieces)[-1] in (ResponseError, LAST) for pieces in splits(first + more))
+    assert answers_of(first, more)[-1] is ResponseError
 
 
 def test_data_before_a_request_is_a_fault() -> None:
-    with pytest.raises(AnswerError, match="nothing had asked"):
+    with pytest.raises(ResponseError, match="nothing had asked"):
         ResponseDecoder(header_bytes=100).feed(WHOLE)
 
 
@@ -301,7 +301,7 @@ def test_what_is_no_answer_to_head_is_a_fault_however_it_comes(data: bytes) -> N
     ],
 )
 def test_after_chunks_in_http_1_0_the_connection_is_not_used_again(data: bytes) -> None:
-    assert every(data)[-1] in (AnswerError, LAST)
+    assert every(data)[-1] in (ResponseError, LAST)
 
 
 @pytest.mark.parametrize(
@@ -367,7 +367,7 @@ def test_once_closed_it_takes_no_data_and_has_nothing_to_end() -> None:
     decoder.feed(OK)
     decoder.close()
     assert decoder.end() == []
-    with pytest.raises(AnswerError):
+    with pytest.raises(ResponseError):
         decoder.feed(b"\r\n")
 
 
@@ -387,7 +387,7 @@ def test_a_head_as_large_as_the_limit_is_read_however_it_comes(over: int) -> Non
 
 @pytest.mark.parametrize("over", [1, 2, 10, 18, 30, 100])
 def test_a_head_over_the_limit_is_a_fault_however_it_comes(over: int) -> None:
-    assert every(padded(100 + over), limit=100) == [AnswerError]
+    assert every(padded(100 + over), limit=100) == [ResponseError]
 
 
 @pytest.mark.parametrize(
@@ -404,7 +404,7 @@ def test_a_head_over_the_limit_is_a_fault_however_it_comes(over: int) -> None:
     ],
 )
 def test_nothing_besides_a_body_is_read_without_bound(data: bytes) -> None:
-    assert all(answers_of(*pieces, limit=100)[-1] is AnswerError for pieces in splits(data))
+    assert all(answers_of(*pieces, limit=100)[-1] is ResponseError for pieces in splits(data))
 
 
 @pytest.mark.parametrize(
@@ -421,7 +421,7 @@ def test_nothing_besides_a_body_is_read_without_bound(data: bytes) -> None:
     ],
 )
 def test_what_has_no_end_is_a_fault_in_time(begin: bytes, more: bytes) -> None:
-    assert answers_of(begin, *[more] * (110 // len(more)), limit=100)[-1] is AnswerError
+    assert answers_of(begin, *[more] * (110 // len(more)), limit=100)[-1] is ResponseError
 
 
 def test_a_limit_is_for_each_head_and_not_for_bodies() -> None:
@@ -431,4 +431,4 @@ def test_a_limit_is_for_each_head_and_not_for_bodies() -> None:
         b"HTTP/1.1 100 C\r\n\r\n" * 20 + WHOLE,
         OK + b"\r\n" + b"x" * 500,
     ):
-        assert AnswerError not in every(data, limit=100)
+        assert ResponseError not in every(data, limit=100)

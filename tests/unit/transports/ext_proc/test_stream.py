@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.domain.errors import BodyTooLargeError
-from app.transports.ext_proc.stream import COLLECTED, AnswerBegan, AnswerPiece, Arrived, ProtocolError, Stream
+from app.transports.ext_proc.stream import COLLECTED, Arrived, ProtocolError, ResponseChunk, ResponseStarted, Stream
 from app.transports.ext_proc.writing import LARGEST_CHUNK, Forward
 from tests.support.ext_proc import (
     BUFFERED,
@@ -72,8 +72,8 @@ class Proxy:
                 self.events.append(event)
             if isinstance(event, Arrived):
                 self.stream.forward(forward)
-            if isinstance(event, AnswerBegan):
-                self.stream.begin_answer({"x-a": "1"})
+            if isinstance(event, ResponseStarted):
+                self.stream.begin_response({"x-a": "1"})
             self.got += self.stream.take()
         return self
 
@@ -325,7 +325,7 @@ def test_a_json_answer_goes_on_in_one_piece(pieces: Sequence[bytes]) -> None:
     assert proxy.kinds == ["response_headers"]
     proxy.says(last)
     assert proxy.answered() == [Chunk(b"".join(pieces), ends=True)]
-    assert proxy.events[1:] == [AnswerPiece(piece, row == len(pieces) - 1) for row, piece in enumerate(pieces)]
+    assert proxy.events[1:] == [ResponseChunk(piece, row == len(pieces) - 1) for row, piece in enumerate(pieces)]
 
 
 @pytest.mark.parametrize("kind", [JSON, f"{JSON}; charset=utf-8"])
@@ -377,7 +377,7 @@ def test_trailers_end_an_answer(kind: str) -> None:
     assert b"".join(chunk.data for chunk in proxy.answered()) == b"hello"
     assert not any(chunk.ends for chunk in proxy.answered())
     assert proxy.kinds[-1] == "response_trailers"
-    assert proxy.events[-1] == AnswerPiece(b"", last=True)
+    assert proxy.events[-1] == ResponseChunk(b"", last=True)
 
 
 @pytest.mark.parametrize("kind", [SSE, JSON])
@@ -423,7 +423,7 @@ def test_the_proxy_may_answer_in_the_midst_of_a_request(mode: int | None) -> Non
     messages = [request_headers(mode=mode), answer_headers(413, "text/plain"), answer_body(b"no", ends=True)]
     proxy = Proxy().says(*messages)
     assert proxy.kinds[-2:] == ["response_headers", "response_body"]
-    assert [type(event) for event in proxy.events] == [AnswerBegan, AnswerPiece]
+    assert [type(event) for event in proxy.events] == [ResponseStarted, ResponseChunk]
 
 
 SUPERSCRIPT = pytest.param("²", 0)
@@ -437,7 +437,7 @@ def test_a_status_is_a_number(status: str, number: int) -> None:
 def test_an_answer_may_go_on_as_it_is() -> None:
     proxy = Proxy().says(*OPENING)
     proxy.stream.receive(answer_headers())
-    proxy.stream.begin_answer({})
+    proxy.stream.begin_response({})
     (message,) = proxy.stream.take()
     assert not message.response_headers.HasField("response")
 
@@ -445,7 +445,7 @@ def test_an_answer_may_go_on_as_it_is() -> None:
 def test_headers_of_an_answer_may_only_be_removed() -> None:
     proxy = Proxy().says(*OPENING)
     proxy.stream.receive(answer_headers())
-    proxy.stream.begin_answer({}, ("x-b",))
+    proxy.stream.begin_response({}, ("x-b",))
     (message,) = proxy.stream.take()
     assert removed_by(message.response_headers.response) == ["x-b"]
 
@@ -582,4 +582,4 @@ def test_any_messages_are_taken_or_refused(messages: list[ProcessingRequest]) ->
     except ProtocolError:
         return
     assert sum(isinstance(event, Arrived) for event in proxy.events) <= 1
-    assert sum(isinstance(event, AnswerBegan) for event in proxy.events) <= 1
+    assert sum(isinstance(event, ResponseStarted) for event in proxy.events) <= 1

@@ -1,0 +1,259 @@
+"""Plugin types: finds the marked classes, says what each takes and which extension points it serves."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from types import MappingProxyType, ModuleType
+from typing import Any
+
+import plugins
+from app.catalogue.loading import (
+    PluginTypeError,
+    class_in,
+    class_of_entry_point,
+    digest_of,
+    entry_points,
+    module_in_file,
+    module_named,
+    package_of,
+    source_of,
+)
+from app.extension import (
+    AnyFactKey,
+    Clock,
+    Discovery,
+    Extractor,
+    Filter,
+    HttpClient,
+    InFlight,
+    Lifecycle,
+    MetricsRegistry,
+    MetricsSource,
+    OnFinished,
+    OnFirstByte,
+    OnRefused,
+    OnScheduled,
+    Parser,
+    Picker,
+    PluginName,
+    PluginParams,
+    Pool,
+    Producer,
+    ProfilePicker,
+    Random,
+    Scorer,
+)
+from app.extension.marker import PluginMark, mark_of
+from app.settings.errors import did_you_mean
+
+ENTRY_POINT_GROUP = "pointsman.plugins"
+
+EXTENSION_POINTS: Sequence[type] = (
+    ProfilePicker, Filter, Scorer, Picker, Producer, OnScheduled, OnFirstByte, OnFinished, OnRefused, Parser,
+    Discovery, MetricsSource, Extractor, Lifecycle,
+)  # fmt: skip
+
+SERVICES: Sequence[Any] = (Clock, Random, HttpClient, MetricsRegistry, InFlight, Pool, PluginName)
+"""Types that a constructor's parameter may be annotated with."""
+
+
+class NoParams(PluginParams):
+    """Of a plugin that takes no parameters."""
+
+
+@dataclass(frozen=True, slots=True)
+class PluginType:
+    """A plugin class and what is known of it without building it."""
+
+    mark: PluginMark
+    cls: type
+    params: type[PluginParams]
+    params_argument: str | None
+    """The constructor's parameter that takes the parameters."""
+    services: Mapping[str, Any]
+    """The constructor's parameters that take services, by their names."""
+    extension_points: frozenset[type]
+
+    def serves(self, *points: type) -> bool:
+        """Whether it implements one of the extension points."""
+        return any(point in self.extension_points for point in points)
+
+    def needs(self, params: PluginParams) -> Sequence[AnyFactKey]:
+        """Facts without which it does not work."""
+        return _declared(self.cls, "needs", params)
+
+    def wants(self, params: PluginParams) -> Sequence[AnyFactKey]:
+        """Facts that it uses if something produces them."""
+        return _declared(self.cls, "wants", params)
+
+    def produces(self, name: str, params: PluginParams) -> Sequence[AnyFactKey]:
+        """Facts that the instance `name` gives."""
+        return _declared(self.cls, "produces", name, params)
+
+
+def _declared(cls: type, attribute: str, *arguments: object) -> Sequence[Any]:
+    declared = getattr(cls, attribute, ())
+    keys = declared(*arguments) if callable(declared) else declared
+    return tuple(sorted(keys, key=str) if isinstance(keys, set | frozenset) else keys)
+
+
+@dataclass
+class Catalogue:
+    """Finds plugin types by name: built in, installed, or named by where their class is."""
+
+    _by_address: dict[object, PluginType] = field(default_factory=dict)
+    _failed: dict[str, PluginTypeError] = field(default_factory=dict)
+    """Why types can't be had, by name: a module that failed is not imported again, which might fail otherwise."""
+
+    @property
+    def built_in(self) -> Mapping[str, PluginType]:
+        """The types under `plugins/`, by name; aliases lead to the same type."""
+        return _built_in_types()
+
+    @cached_property
+    def installed(self) -> Mapping[str, Sequence[EntryPoint]]:
+        """Entry points of installed packages by the type they name; nothing is imported for this."""
+        found: dict[str, dict[tuple[str, str], EntryPoint]] = {}
+        for point in entry_points(group=ENTRY_POINT_GROUP):
+            found.setdefault(point.name, {})[package_of(point), point.value] = point
+        return {name: tuple(points[key] for key in sorted(points)) for name, points in found.items()}
+
+    def refresh(self) -> None:
+        """Looks again at what is installed. Classes that were found stay the same objects."""
+        importlib.invalidate_caches()
+        self.__dict__.pop("installed", None)
+        self._failed.clear()
+
+    @property
+    def names(self) -> list[str]:
+        """All names a configuration can use, but for addresses of classes."""
+        return sorted({*self.built_in, *self.installed})
+
+    def hidden(self, name: str) -> str:
+        """The installed packages that have a type of a built-in one's name, which is not used."""
+        points = self.installed.get(name, ()) if name in self.built_in else ()
+        return ", ".join(map(package_of, points))
+
+    def find(self, name: str) -> PluginType:
+        """The type called `name`, or the class at the address `name`.
+
+        Raises `PluginTypeError` when there is none, when several packages claim it, or when it can't be imported.
+        """
+        if name in self.built_in:
+            return self.built_in[name]
+        if name in self._failed:
+            raise self._failed[name]
+        try:
+            return self._at_address(name) if ":" in name else self._installed(name)
+        except PluginTypeError as error:
+            self._failed[name] = error
+            raise
+
+    def params_model(self, name: str) -> type[PluginParams] | None:
+        """The model of a type's parameters; None if there is no such type."""
+        try:
+            return self.find(name).params
+        except PluginTypeError:
+            return None
+
+    def _installed(self, name: str) -> PluginType:
+        points = self.installed.get(name, ())
+        if len(points) > 1:
+            owners = ", ".join(map(package_of, points))
+            raise PluginTypeError(f"several packages have the plugin type {name!r}: {owners}", "uninstall all but one")
+        if not points:
+            raise PluginTypeError(f"unknown plugin type {name!r}", did_you_mean(name, self.names))
+        (point,) = points
+        if point.value not in self._by_address:
+            cls = class_of_entry_point(point)
+            try:
+                self._by_address[point.value] = describe(cls, point.value)
+            except PluginTypeError as error:
+                raise PluginTypeError(f"{error} (of the package {package_of(point)})", error.hint) from error
+        return self._by_address[point.value]
+
+    def _at_address(self, address: str) -> PluginType:
+        where, _, name = address.rpartition(":")
+        path = Path(where) if where.endswith(".py") else None
+        source = b"" if path is None else source_of(path)
+        key = address if path is None else f"{digest_of(path, source)}:{name}"
+        if key not in self._by_address:
+            module = module_named(where) if path is None else module_in_file(path, source)
+            self._by_address[key] = describe(class_in(module, name, where), address)
+        return self._by_address[key]
+
+
+@cache
+def _built_in_types() -> Mapping[str, PluginType]:
+    """Looked for once in a process: what is built in does not change."""
+    types: dict[str, PluginType] = {}
+    for found in _classes_below(plugins):
+        for name in (found.mark.type, *found.mark.aliases):
+            if name in types:
+                message = f"two plugins are named {name!r}: {types[name].cls} and {found.cls}"
+                raise RuntimeError(message)
+            types[name] = found
+    return MappingProxyType(types)
+
+
+def describe(cls: type, address: str) -> PluginType:
+    """What `cls` takes and serves. Raises `PluginTypeError` when it can't be a plugin."""
+    mark = mark_of(cls) or PluginMark(address)
+    points = frozenset(point for point in EXTENSION_POINTS if _implements(cls, point))
+    if not points - {Lifecycle}:
+        raise PluginTypeError(
+            f"the class {address} implements no extension point", "does it have a method such as score?"
+        )
+    params: type[PluginParams] = NoParams
+    argument: str | None = None
+    services: dict[str, Any] = {}
+    for name, annotation, required in _constructor(cls, address):
+        if isinstance(annotation, type) and issubclass(annotation, PluginParams):
+            params, argument = annotation, name
+        elif annotation in SERVICES:
+            services[name] = annotation
+        elif required:
+            known = ", ".join(getattr(service, "__name__", str(service)) for service in SERVICES)
+            message = f"the constructor of {address} has the parameter {name!r}, whose type is no service"
+            raise PluginTypeError(message, f"services are {known}")
+    return PluginType(mark, cls, params, argument, services, points)
+
+
+def _constructor(cls: type, address: str) -> Iterator[tuple[str, Any, bool]]:
+    """Name, annotation and whether it must be given, of each of the constructor's parameters."""
+    if cls.__init__ is object.__init__:  # type: ignore[misc]
+        return
+    try:
+        hints = typing.get_type_hints(cls.__init__, localns=dict(vars(cls)))  # type: ignore[misc]
+    except Exception as error:  # an annotation is any expression, and may raise anything
+        message = f"the types of {address}'s constructor can't be resolved: {_said(error)}"
+        raise PluginTypeError(message, "import them outside of 'if TYPE_CHECKING'") from error
+    for name, parameter in list(inspect.signature(cls.__init__).parameters.items())[1:]:  # type: ignore[misc]
+        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            yield name, hints.get(name), parameter.default is parameter.empty
+
+
+def _implements(cls: type, point: type) -> bool:
+    """Whether `cls` has the methods of `point`; what is set in the constructor does not count here."""
+    members = {name for name in vars(point) if not name.startswith("_")}
+    return all(callable(getattr(cls, member, None)) for member in members)
+
+
+def _classes_below(package: ModuleType) -> Iterator[PluginType]:
+    for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        module = importlib.import_module(info.name)
+        for value in vars(module).values():
+            if mark_of(value) and value.__module__ == info.name:
+                yield describe(value, f"{info.name}:{value.__name__}")
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
