@@ -7,7 +7,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-from app.commands.arguments import EXIT_FAULTS, EXIT_USAGE, tell
+from app.commands.arguments import EXIT_FAULTS, EXIT_USAGE, print_faults
 from app.settings.errors import ConfigurationError, UsageError
 from pointsman import __version__
 
@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         code: int = arguments.run(arguments)
     except ConfigurationError as error:
-        tell(error.faults)
+        print_faults(error.faults)
         errors = sum(fault.severity == "error" for fault in error.faults)
         print(f"{errors} error{'s' * (errors != 1)}", file=sys.stderr)  # noqa: T201
         return EXIT_FAULTS

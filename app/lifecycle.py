@@ -1,10 +1,10 @@
-"""Starts the parts in order, waits until told to stop, drains, and stops them in reverse order."""
+"""Starts components in order, waits for a signal, drains, and stops them in reverse order."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
 import structlog
@@ -12,111 +12,114 @@ import structlog
 log = structlog.get_logger("pointsman")
 
 
-async def _nothing() -> None:
-    pass
+async def nothing() -> None:
+    """For a component with nothing to start or stop."""
 
 
 def _nothing_to_reload() -> None:
-    log.warning("SIGHUP ignored: there is no configuration to read anew")
+    log.warning("SIGHUP ignored: this command has no configuration to reload")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Component:
     """Something to start and stop."""
 
     name: str
-    start: Callable[[], Awaitable[None]] = _nothing
-    stop: Callable[[], Awaitable[None]] = _nothing
+    start: Callable[[], Awaitable[None]] = nothing
+    stop: Callable[[], Awaitable[None]] = nothing
 
 
-class Parts:
-    """Parts that start one after the other, and stop in reverse."""
+class Components:
+    """Components that start one after the other, and stop in reverse."""
 
-    def __init__(self, parts: Iterable[Part]) -> None:
-        self._waiting = list(parts)
-        self._started: list[Part] = []
+    def __init__(self, components: Iterable[Component]) -> None:
+        self._waiting = list(components)
+        self._started: list[Component] = []
 
     @property
-    def started(self) -> tuple[Part, ...]:
-        """Those that run."""
-        return tuple(self._started)
+    def started(self) -> tuple[str, ...]:
+        """Names of those that run, in the order they started."""
+        return tuple(component.name for component in self._started)
 
     async def start(self) -> None:
-        """Starts every part, in order. The one that can't start raises; `stop` stops it and those before it."""
+        """Starts every component, in order. If one raises, `stop` stops it and those before it."""
         while self._waiting:
-            part = self._waiting.pop(0)
-            self._started.append(part)
-            await part.start()
+            component = self._waiting.pop(0)
+            self._started.append(component)
+            await component.start()
 
-    async def stop(self, only: Collection[Part] | None = None) -> None:
-        """Stops what was started, or `only` some of it, last first; a part's failure keeps no other from stopping."""
-        for part in [part for part in reversed(self._started) if only is None or part in only]:
-            self._started.remove(part)
+    async def stop(self) -> None:
+        """Stops what was started, last first. A failure is logged and does not keep the others from stopping."""
+        while self._started:
+            component = self._started.pop()
             try:
-                await part.stop()
+                await component.stop()
             except (Exception, asyncio.CancelledError) as error:
                 if _is_cancelled():
                     raise
-                log.exception("could not stop", part=part.name, error=f"{type(error).__name__}: {error}")
-
-    def give_away(self, names: Collection[str]) -> tuple[Part, ...]:
-        """The running parts of these names, which are no longer this one's to stop."""
-        given = tuple(part for part in self._started if part.name in names)
-        self._started = [part for part in self._started if part.name not in names]
-        return given
-
-    def take(self, running: Sequence[Part]) -> None:
-        """Parts that run already come under this one's care, as if started first."""
-        self._started = [*running, *self._started]
+                log.exception("could not stop", component=component.name, error=f"{type(error).__name__}: {error}")
 
 
-class Lifecycle:
-    """The life of the process."""
+@dataclass(slots=True)
+class ProcessState:
+    """How far the process is."""
+
+    started: bool = False
+    """Whether every component is up."""
+    draining: bool = False
+    """Whether the process is stopping."""
+
+
+class ProcessRunner:
+    """Runs the process."""
 
     def __init__(
-        self, parts: Sequence[Part], *, drain_delay: float, on_hangup: Callable[[], None] = _nothing_to_reload
+        self,
+        components: Iterable[Component],
+        *,
+        drain_delay: Callable[[], float],
+        on_hangup: Callable[[], None] = _nothing_to_reload,
+        state: ProcessState | None = None,
     ) -> None:
-        """`drain_delay`: seconds between the first signal, when the process is no longer ready, and stopping.
+        """`drain_delay` gives the seconds between the first signal, when the process is no longer ready, and stopping.
         `on_hangup` is called for each SIGHUP."""
-        self._parts = Parts(parts)
-        self.drain_delay = drain_delay
+        self._components = Components(components)
+        self._drain_delay = drain_delay
         self._on_hangup = on_hangup
-        self._told = asyncio.Event()
+        self._signalled = asyncio.Event()
         self._hurry = asyncio.Event()
-        self.started = False
-        """Whether every part is up."""
-        self.draining = False
-        """Whether the process was told to stop."""
+        self.state = state or ProcessState()
 
     async def run(self, ready: Callable[[], None]) -> None:
-        """Starts, calls `ready`, and returns when all is stopped again. A part that can't start raises, and those
-        before it are stopped."""
+        """Starts, calls `ready`, and returns when everything is stopped again. If a component can't start, that raises
+        and those before it are stopped."""
         self._listen_to_signals()
         try:
             await self._unless_in_a_hurry(self.start())
-            if not self.started:
+            if not self.state.started:
                 return
             ready()
-            await self._told.wait()
-            self.draining = True
-            log.info("stopping", drain_delay=self.drain_delay)
-            await self._unless_in_a_hurry(asyncio.sleep(self.drain_delay))
+            await self._signalled.wait()
+            self.state.draining = True
+            delay = self._drain_delay()
+            log.info("stopping", drain_delay=delay)
+            await self._unless_in_a_hurry(asyncio.sleep(delay))
         finally:
             await self._unless_in_a_hurry(self.stop())
             log.info("stopped")
 
     def shut_down(self) -> None:
         """What a signal does: the first call drains, a second one ends at once."""
-        (self._hurry if self._told.is_set() else self._told).set()
+        (self._hurry if self._signalled.is_set() else self._signalled).set()
 
     async def start(self) -> None:
-        """Starts every part, in order."""
-        await self._parts.start()
-        self.started = True
+        """Starts every component, in order."""
+        await self._components.start()
+        self.state.started = True
 
     async def stop(self) -> None:
-        """Stops what was started, last first; a part's failure does not keep the others from stopping."""
-        await self._parts.stop()
+        """Stops what was started, last first."""
+        await self._components.stop()
 
     def _listen_to_signals(self) -> None:
         loop = asyncio.get_running_loop()

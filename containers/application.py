@@ -1,183 +1,190 @@
-"""ApplicationContainer: what lives as long as the process."""
+"""From configuration sources to a process and its generations: what every command and every test begins with."""
 
 from __future__ import annotations
 
-from random import Random as SystemRandom
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
-from dependency_injector import containers, providers
-from prometheus_client import CollectorRegistry
-
-from app.clock import SystemClock
-from app.extension import Clock, HttpClient, InFlight, MetricsRegistry, Pool, Random
-from app.fleet.discovery import DiscoveryRunner
-from app.fleet.models import ModelLists
-from app.fleet.monitor import FleetMonitor
-from app.fleet.pool import EndpointPool
-from app.fleet.probe import connect
-from app.lifecycle import Lifecycle, Parts
-from app.observability.access_log import AccessLog
-from app.observability.events import EventLog
-from app.observability.faults import FaultReporter
-from app.observability.metrics import RequestMetrics
-from app.observability.plugin_metrics import PluginMetrics
-from app.observability.reloads import ReloadLog
+import plugins
+from app.catalogue.catalogue import Catalogue
+from app.describing.conversion import converted
+from app.describing.effective import effective
+from app.extension import DiscoveryError
+from app.planning.comparing import unchanged_plugins
 from app.planning.plan import Plan
-from app.reload import Reloader
-from app.routing.failures import Failures
-from app.routing.in_flight import InFlightCounts
-from app.routing.router import Router
-from app.runtime import RuntimeDirectory
+from app.planning.planner import plan
+from app.reload import NeedsRestartError, Watching
+from app.settings.configuration import Configuration, load
+from app.settings.errors import Fault
+from app.settings.layers import Sources
+from app.settings.reading import SettingsReader
 from app.settings.schema import Settings
-from app.transports.admin.server import AdminServer
-from app.transports.admission import Admission
-from app.transports.http.client import PooledHttpClient
-from app.transports.http.handler import Handler
-from app.transports.http.models import MergedModels
-from app.transports.http.server import HttpServer
-from app.transports.http.upstream import Upstream
-from containers import options, parts, reloading
-from containers.generation import build_generation, pipeline_of
+from containers import options
+from containers.generation import GenerationContainer, build
+from containers.overriding import connect, give
+from containers.process import ProcessContainer
+
+SERVICES = (
+    "clock", "random", "http_client", "in_flight", "table", "host_pools", "client_contexts", "request_metrics",
+    "access_log", "events", "fault_reporter", "plugin_metrics", "sockets", "http_server", "admin_server",
+    "ext_proc_server", "simulated_endpoints", "runtime_directory", "after_reload",
+)  # fmt: skip
+"""What a generation gets of the process, by the names that both containers have for it."""
 
 
-class ApplicationContainer(containers.DeclarativeContainer):
-    """The process. Override a provider on an instance before its first call; build a new instance per test."""
+def catalogue() -> Catalogue:
+    """The plugin types: those under `plugins/`, and of installed packages."""
+    return Catalogue(plugins)
 
-    itself: providers.Self[Any] = providers.Self()
-    settings = providers.Dependency(instance_of=Settings)
-    plan = providers.Dependency(instance_of=Plan)
-    effective = providers.Object("")
-    """The effective configuration as text."""
-    configuration_files = providers.Object(())
-    """Paths of the files it was loaded from."""
-    next_configuration = providers.Object(reloading.no_next_configuration)
-    """A function that loads and plans the configuration anew."""
 
-    # services that plugins may ask for
-    clock = providers.Singleton(SystemClock)
-    random = providers.Singleton(SystemRandom)
-    metrics_registry = providers.Singleton(CollectorRegistry)
-    plugin_metrics = providers.Singleton(PluginMetrics)
-    http_client = providers.Singleton(PooledHttpClient)
-    in_flight = providers.Singleton(InFlightCounts)
-    pool = providers.Singleton(
-        EndpointPool,
-        clock=clock,
-        in_flight=in_flight.provided.count,
-        stale_after=settings.provided.pool.scrape.stale_after,
-    )
-    services = providers.Dict(
-        {
-            Clock: clock,
-            Random: random,
-            MetricsRegistry: plugin_metrics.provided.registry_of,
-            HttpClient: http_client,
-            InFlight: in_flight,
-            Pool: pool,
-        }
-    )
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A configuration without errors, and its plan."""
 
-    # observing
-    events = providers.Singleton(EventLog)
-    request_metrics = providers.Singleton(RequestMetrics, metrics_registry)
-    access_log = providers.Singleton(AccessLog)
-    fault_reporter = providers.Singleton(FaultReporter, clock=clock, count=request_metrics.provided.count_fault)
-    observers = providers.Callable(
-        parts.observers, request_metrics, access_log, access=settings.provided.observability.logging.access
-    )
+    configuration: Configuration
+    plan: Plan
+    sources: Sources
+    catalogue: Catalogue
+    tls_files: Mapping[str, bytes]
+    """What the files of certificates and keys held."""
 
-    # one configuration's graph
-    generation = providers.Singleton(build_generation, plan, services, observers)
+    @property
+    def settings(self) -> Settings:
+        """The settings."""
+        return self.configuration.settings
 
-    # the fleet
-    simulation = providers.Singleton(parts.simulated_servers, settings.provided.simulation)
-    discovery = providers.Singleton(
-        DiscoveryRunner,
-        pool=pool,
-        static_endpoints=providers.Callable(parts.static_endpoints, settings.provided.pool.endpoints, simulation),
-        discovery=providers.Callable(parts.discovery_of, generation),
-        on_failure=events.provided.discovery_failed,
-    )
-    client_tls = providers.Singleton(options.client_tls, settings)
-    model_lists = providers.Singleton(ModelLists, http_client, client_tls)
-    monitor = providers.Singleton(
-        FleetMonitor,
-        pool=pool,
-        bindings=providers.Callable(parts.bindings_of, generation),
-        list_models=model_lists.provided.names,
-        probe=providers.Object(connect),
-        clock=clock,
-        random=random,
-        options=providers.Callable(options.monitor_options, settings),
-        on_change=events.provided.endpoint_changed,
-    )
+    def effective(self, *, origins: bool = False) -> str:
+        """The effective configuration as YAML."""
+        return effective(self.configuration, self.plan, origins=origins)
 
-    # what runs it
-    failures = providers.Singleton(
-        Failures,
-        mark_down=pool.provided.mark_down,
-        suspect=monitor.provided.suspect,
-        tell=events.provided.attempt_failed,
-    )
-    router = providers.Singleton(
-        Router,
-        pool=pool,
-        in_flight=in_flight,
-        clock=clock,
-        pipeline=providers.Callable(pipeline_of, generation),
-        report=fault_reporter,
-        on_failure=failures,
-        retries=settings.provided.transports.http.retries,
-        producer_deadline=settings.provided.routing.producer_deadline,
-    )
+    def converted(self) -> str:
+        """The configuration as a plain `EndpointPickerConfig`."""
+        return converted(self.configuration, self.plan)
 
-    # transports
-    upstream = providers.Singleton(
-        Upstream,
-        patience=providers.Callable(options.patience, settings),
-        limits=providers.Callable(options.connection_limits, settings),
-        tls=client_tls,
-    )
-    admission = providers.Singleton(Admission, providers.Callable(options.limits, settings))
-    handler = providers.Singleton(
-        Handler,
-        router=router,
-        upstream=upstream,
-        admission=admission,
-    )
-    http_server = providers.Singleton(
-        HttpServer,
-        listen=providers.Callable(options.http_listen, settings),
-        admission=admission,
-        handler=handler,
-        models=providers.Singleton(MergedModels, pool, model_lists),
-        tls=providers.Callable(options.server_tls, settings),
-    )
-    runtime_directory = providers.Singleton(RuntimeDirectory)
-    ext_proc_admission = providers.Singleton(Admission, providers.Callable(options.ext_proc_limits, settings))
-    ext_proc_listen = providers.Callable(options.ext_proc_listen, settings, runtime_directory)
-    ext_proc_server = providers.Singleton(parts.ext_proc_server, itself)
-    envoy = providers.Singleton(parts.envoy_process, itself)
-    admin_server = providers.Singleton(
-        AdminServer,
-        listen=providers.Callable(options.admin_listen, settings),
-        insight=providers.Callable(parts.insight, itself),
-    )
+    def again(self) -> Checked:
+        """The configuration as its sources are now. Raises what `plan_sources` raises."""
+        self.catalogue.refresh()
+        return plan_sources(self.sources, self.catalogue)
 
-    # the process
-    plugins_alive = providers.Singleton(Parts, providers.Callable(parts.plugin_parts, generation))
-    reload_log = providers.Singleton(ReloadLog, metrics_registry)
-    reloader: providers.Singleton[Reloader[Any]] = providers.Singleton(
-        Reloader,
-        load=next_configuration,
-        steps=providers.Callable(reloading.steps_of, itself),
-        files=providers.Callable(reloading.watched_files_of, itself),
-        settle=providers.Callable(reloading.settle_of, itself),
-        on_outcome=reload_log.provided.record,
-    )
-    lifecycle = providers.Singleton(
-        Lifecycle,
-        parts=providers.Callable(parts.lifecycle_parts, itself),
-        drain_delay=settings.provided.shutdown.delay,
-        on_hangup=reloader.provided.request,
-    )
+    def is_same_as(self, other: Checked) -> bool:
+        """Whether a generation of `other` would be equal."""
+        unchanged = unchanged_plugins(other.plan, self.plan)
+        return (
+            self.settings == other.settings
+            and len(unchanged) == len(self.plan.plugins) == len(other.plan.plugins)
+            and self.tls_files == other.tls_files
+        )
+
+
+def plan_sources(sources: Sources, types: Catalogue | None = None) -> Checked:
+    """Loads and checks a configuration, without building anything of it.
+
+    Raises `UsageError` for a source that does not exist, `ConfigurationError` with all errors found.
+    """
+    types = types or catalogue()
+    configuration = load(sources, types.params_model)
+    made = plan(configuration, types)
+    files = {file: Path(file).read_bytes() for file in options.tls_files(configuration.settings)}
+    return Checked(configuration, made, sources, types, files)
+
+
+def check(sources: Sources, types: Catalogue | None = None) -> Checked:
+    """The same, and builds its plugins once to see that they can be built. Opens the files that the configuration names,
+    and no socket."""
+    checked = plan_sources(sources, types)
+    Application(checked).verify()
+    return checked
+
+
+class Application:
+    """A process, and the container of its current generation. Nothing is built until it is asked for."""
+
+    def __init__(self, checked: Checked, **instead: object) -> None:
+        """`instead` are objects to give the generations in place of the process's services, by name."""
+        self.checked = checked
+        self.process = ProcessContainer()
+        self._instead = instead
+        give(
+            self.process,
+            settings_reader=SettingsReader(checked.settings),
+            load=self._load,
+            apply=self._apply,
+            watching=self._watching,
+        )
+        connect(self.process)
+        self.generation = self._container(checked)
+        """The current one's container; a reload replaces it."""
+
+    def verify(self) -> None:
+        """Builds the plugins. Raises `ConfigurationError` if one can't be built, or the first endpoints can't be read."""
+        verify(self.generation, self.checked)
+
+    def runner(self) -> Any:
+        """What runs the process: a `ProcessRunner`."""
+        self.process.generations().begin(self.generation.generation())
+        return self.process.runner()
+
+    def _container(self, checked: Checked) -> GenerationContainer:
+        services = {name: self._instead.get(name) or self.process.providers[name]() for name in SERVICES}
+        return build(
+            checked.plan,
+            settings=checked.settings,
+            effective=partial(effective, checked.configuration, checked.plan),
+            **services,
+        )
+
+    # -- a reload: the first part runs in a thread, where constructors hold up no request
+
+    def _load(self) -> tuple[tuple[Checked, GenerationContainer | None], Sequence[Fault]]:
+        checked = self.checked.again()
+        warnings = checked.configuration.faults.warnings
+        if checked.is_same_as(self.checked):
+            return (checked, None), warnings
+        keys = self.process.settings_reader().needing_restart(checked.settings)
+        if keys:
+            raise NeedsRestartError(keys)
+        container = self._container(checked)
+        verify(container, checked)
+        return (checked, container), warnings
+
+    async def _apply(self, loaded: tuple[Checked, GenerationContainer | None]) -> bool:
+        checked, container = loaded
+        if container is None:
+            return False
+        unchanged = unchanged_plugins(self.checked.plan, checked.plan)
+        await self.process.generations().replace(container.generation(), unchanged)
+        self.checked, self.generation = checked, container
+        return True
+
+    def _watching(self) -> Watching:
+        reload = self.checked.settings.reload
+        addresses = (plugin.type_name.rpartition(":")[0] for plugin in self.checked.plan.plugins.values())
+        plugin_files = (Path(path) for path in addresses if path.endswith(".py"))
+        files = (*self.checked.sources.paths, *plugin_files, *map(Path, options.tls_files(self.checked.settings)))
+        return Watching(reload.watch, files, reload.settle)
+
+
+def verify(container: GenerationContainer, checked: Checked) -> None:
+    """Builds every plugin, and reads the first list of endpoints. Raises `ConfigurationError`."""
+    configuration = checked.configuration
+    names = [spec.key for spec in configuration.settings.plugins]
+
+    def fault(name: str, message: str) -> None:
+        origin = configuration.origin("plugins", names.index(name)) if name in names else configuration.origin()
+        configuration.faults.error(origin, message)
+
+    for name, provider in container.plugins.providers.items():
+        try:
+            provider()
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a plugin's constructor raises
+            fault(str(name), f"the plugin {name!r} can't be built: {type(error).__name__}: {error}")
+    configuration.require_no_errors()
+    if checked.plan.discovery is not None:
+        try:
+            container.plugins[checked.plan.discovery]().check()
+        except DiscoveryError as error:
+            fault(checked.plan.discovery, f"no endpoints: {error}")
+            configuration.require_no_errors()

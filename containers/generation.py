@@ -1,145 +1,310 @@
-"""GenerationContainer: the plugins, profiles and pipeline of one configuration."""
+"""GenerationContainer: everything that follows from one configuration."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from dependency_injector import containers, providers
 
+from app.domain.named import Named
+from app.explaining.explanation import Parts
 from app.extension import (
-    Lifecycle,
+    Clock,
+    Filter,
+    HttpClient,
+    InFlight,
     MetricsRegistry,
-    OnFinished,
-    OnFirstByte,
-    OnRefused,
-    OnScheduled,
+    Picker,
     PluginName,
     PluginParams,
+    Pool,
+    Producer,
+    Random,
+    Scorer,
 )
-from app.fleet.monitor import Binding
+from app.fleet.discovery import DiscoveryRunner
+from app.fleet.models import ModelLists
+from app.fleet.monitor import Binding, FleetMonitor
+from app.fleet.pool import EndpointPool
+from app.fleet.probe import connect as probe
+from app.generation import Generation, Services
+from app.observability.plugin_metrics import PluginRegistries
 from app.parsing.parsers import Parsers
 from app.planning.plan import Plan, PluginPlan, ProfilePlan
+from app.routing.failures import Failures
+from app.routing.observers import Observers
 from app.routing.pipeline import Pipeline
-from app.scheduling.profile import Named, Profile
+from app.routing.router import Router
+from app.scheduling.profile import Profile
 from app.scheduling.scheduler import Scheduler
+from app.transports.admin.endpoints import EndpointsPage
+from app.transports.admin.server import AdminPages
+from app.transports.http.handler import Handler
+from app.transports.http.models import MergedModels
+from app.transports.http.service import HttpService
+from app.transports.http.upstream import Upstream
+from app.transports.receiving import Receiver
+from containers import ext_proc, listening, options
+from containers.overriding import Given, Plugins, Recipe, Single, connect, give
 
-P = TypeVar("P")
 
-NONE: Mapping[str, object] = {}
+def observers_of(
+    plugins: Sequence[Named[Any]], profile_picker: Any, process: Sequence[Named[Any]]
+) -> Sequence[Named[Any]]:
+    """All that may observe: the plugins, the profile picker (also one put in its place), the process's own."""
+    picker = profile_picker if isinstance(profile_picker, Named) else Named("profile_picker", profile_picker)
+    return (*(one for one in plugins if one.plugin is not picker.plugin), picker, *process)
+
+
+def process_observers(metrics: Any, access_log: Any, *, access: bool) -> Sequence[Named[Any]]:
+    """The process's own observers; the access log only if it is enabled."""
+    own: list[Named[Any]] = [Named("request-metrics", metrics)]
+    return [*own, Named("access-log", access_log)] if access else own
+
+
+def parsers_of(named: Sequence[Named[Any]]) -> Parsers:
+    """The parsers, in the order they are asked."""
+    return Parsers([(one.name, one.plugin) for one in named])
 
 
 class GenerationContainer(containers.DeclarativeContainer):
-    """One configuration's graph. Outer services come in as values, never as providers.
+    """One configuration's graph. The process's services come in as values.
 
-    `plugins.providers[name]` is a Singleton per plugin instance: override it to replace that plugin in every profile.
-    `profiles` makes each profile, `profile_picker` the thin value that names the ProfilePicker plugin.
+    Override any provider by name before its first use: `plugins["my-scorer"]`, `profile_picker`, `clock`, `router`.
     """
 
-    plugins = providers.Container(containers.DynamicContainer)
-    profiles = providers.Dict()
-    profile_picker = providers.Factory(Named)
-    """Its arguments are set by `build_generation`."""
+    # what it is given: the configuration, and the services of the process
+    settings, plan, effective = Given(None), Given(None), Given(None)
+    clock, random, http_client, in_flight, table = Given(None), Given(None), Given(None), Given(None), Given(None)
+    host_pools, client_contexts = Given(None), Given(None)
+    request_metrics, access_log, events, fault_reporter, plugin_metrics = (Given(None) for _ in range(5))
+    sockets, http_server, admin_server, ext_proc_server = Given(None), Given(None), Given(None), Given(None)
+    simulated_endpoints, runtime_directory, after_reload = Given(tuple), Given(None), Given(None)
+
+    # the fleet as plugins see it
+    pool = Single(
+        EndpointPool,
+        clock=clock,
+        in_flight=in_flight.provided.count,
+        stale_after=settings.provided.pool.scrape.stale_after,
+        table=table,
+    )
+
+    # the plugins, and what they make up; `build` adds one provider per plugin and profile
+    registries = Single(PluginRegistries, plugin_metrics)
+    plugins = Plugins()
+    named_plugins = providers.List()
     producers = providers.List()
     parsers = providers.List()
-    everything = providers.List()
-    """Every plugin under its name; what it observes is seen by what it has, be it overridden."""
-    machine_observers = providers.Object(())
-    """Observers that belong to the process and not to the configuration, as `Named`."""
-    scheduler = providers.Factory(Scheduler, profile_picker=profile_picker, profiles=profiles)
     bindings = providers.List()
-    discovery: providers.Provider[Any] = providers.Object(None)
+    discovery: providers.Provider[Any] = Recipe(lambda plugin=None: plugin)
+    profiles = providers.Dict()
+    profile_picker = Recipe(Named)
+
+    # the decision, and the life of a request
+    scheduler = Single(Scheduler, profile_picker=profile_picker, profiles=profiles)
+    observers = Single(
+        Observers,
+        providers.Callable(
+            observers_of,
+            named_plugins,
+            profile_picker,
+            providers.Callable(
+                process_observers,
+                request_metrics,
+                access_log,
+                access=settings.provided.observability.logging.access,
+            ),
+        ),
+        report=fault_reporter,
+    )
+    pipeline = Single(Pipeline, scheduler=scheduler, observers=observers, producers=producers)
+
+    # the fleet
+    client_tls = Single(options.client_tls, settings, client_contexts)
+    model_lists = Single(ModelLists, http_client, client_tls)
+    discovery_runner = Single(
+        DiscoveryRunner,
+        pool=pool,
+        static=providers.Callable(listening.static_endpoints, settings, simulated_endpoints),
+        discovery=discovery,
+        on_failure=events.provided.discovery_failed,
+    )
+    monitor = Single(
+        FleetMonitor,
+        pool=pool,
+        bindings=bindings,
+        list_models=model_lists.provided.names,
+        probe=providers.Object(probe),
+        clock=clock,
+        random=random,
+        options=providers.Callable(options.monitor_options, settings),
+        on_change=events.provided.endpoint_changed,
+    )
+    router = Single(
+        Router,
+        pool=pool,
+        in_flight=in_flight,
+        clock=clock,
+        pipeline=pipeline,
+        on_failure=Single(
+            Failures,
+            mark_down=pool.provided.mark_down,
+            suspect=table.provided.suspect,
+            log=events.provided.attempt_failed,
+        ),
+        refresh_models=monitor.provided.refresh_models,
+        retries=settings.provided.transports.http.retries,
+        producer_deadline=settings.provided.routing.producer_deadline,
+    )
+
+    # the transports
+    parsers_in_order = Single(parsers_of, parsers)
+    receiver = Single(Receiver, parsers=parsers_in_order, refuse=observers.provided.refused)
+    upstream = Single(
+        Upstream,
+        pools=host_pools,
+        timeouts=providers.Callable(options.timeouts, settings),
+        limits=providers.Callable(options.connection_limits, settings),
+        tls=client_tls,
+    )
+    http = Single(
+        HttpService,
+        handler=Single(
+            Handler,
+            router=router,
+            receiver=receiver,
+            upstream=upstream,
+            body_bytes=settings.provided.transports.http.limits.body_bytes,
+        ),
+        models=Single(MergedModels, pool, model_lists),
+        limits=settings.provided.transports.http.limits,
+        timeouts=settings.provided.transports.http.timeouts,
+    )
+    ext_proc_service = Single(ext_proc.service, settings, ext_proc_server, router, receiver, runtime_directory)
+    admin = Single(
+        AdminPages,
+        allow_from=settings.provided.transports.admin.allow_from,
+        endpoints=Single(EndpointsPage, pool, in_flight, clock),
+        configuration=effective,
+    )
+    listenings = Single(
+        listening.listenings, settings, http_server, admin_server, providers.Callable(options.server_tls, settings)
+    )
+
+    decision_parts = Single(
+        Parts,
+        plan=plan,
+        pool=pool,
+        in_flight=in_flight,
+        clock=clock,
+        parsers=parsers_in_order,
+        profile_picker=profile_picker,
+        profiles=profiles,
+        producers=producers,
+        body_bytes=settings.provided.transports.http.limits.body_bytes,
+        producer_deadline=settings.provided.routing.producer_deadline,
+    )
+    """What `explain` decides with."""
+
+    generation = Single(
+        Generation,
+        plugins=named_plugins,
+        open_routes=pipeline.provided.open,
+        discovery=discovery_runner,
+        monitor=monitor,
+        services=Single(
+            Services,
+            pool=pool,
+            pool_name=settings.provided.pool.name,
+            http=http,
+            ext_proc=ext_proc_service,
+            admin=admin,
+        ),
+        listeners=providers.Callable(listening.listeners, sockets, listenings, ext_proc_server, ext_proc_service),
+        admin_listener=providers.Callable(listening.admin_listener, sockets, listenings),
+        registries=registries,
+        shutdown=providers.Callable(options.shutdown, settings),
+        on_reload=providers.List(providers.Callable(options.logging_set_up, settings), after_reload),
+    )
+    """All of it, to be started."""
 
 
-def build_generation(
-    plan: Plan, services: Mapping[Any, Any], observers: Iterable[Named[Any]] = (), kept: Mapping[str, object] = NONE
-) -> GenerationContainer:
-    """The container of `plan`. `services` are the plugins' collaborators by type; for `MetricsRegistry` a function
-    that makes one for the plugin of a name. `kept` are plugins that go on as they are, by name.
-
-    Nothing is constructed yet: override providers first, then call them.
-    """
+def build(plan: Plan, **given: object) -> GenerationContainer:
+    """The container of `plan`, given everything else. Nothing in it is constructed yet."""
     container = GenerationContainer()
-    for plugin in plan.plugins.values():
-        own = providers.Object(kept[plugin.name]) if plugin.name in kept else _singleton(plugin, services)
-        container.plugins.set_provider(plugin.name, own)
-    by_name: Mapping[str, providers.Provider[Any]] = container.plugins.providers  # type: ignore[assignment]
-    for plugin in plan.plugins.values():
-        _give_parameters(plugin, by_name)
-    container.profiles.add_kwargs({profile.name: _profile(profile, by_name) for profile in plan.profiles})
-    container.profile_picker.add_kwargs(name=plan.profile_picker, plugin=by_name[plan.profile_picker])
-    container.producers.add_args(*(_named(name, by_name) for name in plan.producers))
-    container.parsers.add_args(*(_named(name, by_name) for name in plan.parsers))
-    container.everything.add_args(*(_named(name, by_name) for name in plan.plugins))
-    container.machine_observers.override(providers.Object(tuple(observers)))
+    give(container, plan=plan, **given)
+    services = {
+        Clock: container.clock,
+        Random: container.random,
+        HttpClient: container.http_client,
+        InFlight: container.in_flight,
+        Pool: container.pool,
+    }
+    registries = container.registries
+    plugins = {one.name: _single(one, services, registries) for one in plan.plugins.values()}
+    container.plugins.set_providers(plugins)
+    for one in plan.plugins.values():
+        _give_parameters(one, plugins)
+    container.profiles.add_kwargs({profile.name: _profile(profile, plugins) for profile in plan.profiles})
+    container.profile_picker.add_kwargs(name=plan.profile_picker, plugin=plugins[plan.profile_picker])
+    container.named_plugins.add_args(*_named(_without_profile_picker(plan), plugins))
+    container.producers.add_args(*_named(plan.producers, plugins))
+    container.parsers.add_args(*_named(plan.parsers, plugins))
     for source in plan.sources:
-        extractors = providers.List(*(by_name[name] for name in source.extractors))
-        container.bindings.add_args(providers.Factory(Binding, source=by_name[source.source], extractors=extractors))
+        extractors = providers.List(*(plugins[name] for name in source.extractors))
+        container.bindings.add_args(providers.Factory(Binding, source=plugins[source.source], extractors=extractors))
     if plan.discovery is not None:
-        container.discovery.override(by_name[plan.discovery])
+        container.discovery.add_kwargs(plugin=plugins[plan.discovery])  # type: ignore[attr-defined]
+    connect(container)
     return container
 
 
-def pipeline_of(container: GenerationContainer) -> Pipeline:
-    """What the router runs, built from `container`."""
-    named: Sequence[Named[Any]] = (*container.everything(), *container.machine_observers())
-
-    def of(point: type[P]) -> tuple[Named[P], ...]:
-        return tuple(one for one in named if isinstance(one.plugin, point))
-
-    return Pipeline(
-        parsers=Parsers([(named.name, named.plugin) for named in container.parsers()]),
-        scheduler=container.scheduler(),
-        producers=tuple(container.producers()),
-        on_scheduled=of(OnScheduled),
-        on_first_byte=of(OnFirstByte),
-        on_finished=of(OnFinished),
-        on_refused=of(OnRefused),
-    )
+def _without_profile_picker(plan: Plan) -> Iterable[str]:
+    """All plugins but the profile picker, unless it serves in another role as well. It comes by its own provider, so that
+    it is not constructed if another one is put in its place."""
+    roles = (Filter, Scorer, Picker, Producer)
+    return [one.name for one in plan.plugins.values() if one.name != plan.profile_picker or one.type.serves(*roles)]
 
 
-def lifecycles_of(container: GenerationContainer) -> tuple[Named[Lifecycle], ...]:
-    """The plugins that want to be started and stopped."""
-    return tuple(named for named in container.everything() if isinstance(named.plugin, Lifecycle))
+def _named(names: Iterable[str], plugins: Mapping[str, Single[Any]]) -> list[providers.Factory[Named[Any]]]:
+    return [providers.Factory(Named, name=name, plugin=plugins[name]) for name in names]
 
 
-def _named(name: str, by_name: Mapping[str, providers.Provider[Any]]) -> providers.Factory[Named[Any]]:
-    return providers.Factory(Named, name=name, plugin=by_name[name])
-
-
-def _profile(plan: ProfilePlan, by_name: Mapping[str, providers.Provider[Any]]) -> providers.Factory[Profile]:
-    return providers.Factory(
+def _profile(plan: ProfilePlan, plugins: Mapping[str, Single[Any]]) -> Recipe[Profile]:
+    (picker,) = _named([plan.picker], plugins)
+    return Recipe(
         Profile,
         plan.name,
-        filters=providers.List(*(_named(name, by_name) for name in plan.filters)),
-        scorers=providers.List(*(_named(name, by_name) for name, _ in plan.scorers)),
+        filters=providers.List(*_named(plan.filters, plugins)),
+        scorers=providers.List(*_named([name for name, _ in plan.scorers], plugins)),
         weights=[weight for _, weight in plan.scorers],
-        picker=_named(plan.picker, by_name),
+        picker=picker,
     )
 
 
-def _singleton(plan: PluginPlan, services: Mapping[Any, Any]) -> providers.Singleton[Any]:
+def _single(plan: PluginPlan, services: Mapping[Any, Any], registries: Single[PluginRegistries]) -> Single[Any]:
     own = {
         PluginName: providers.Object(PluginName(plan.name)),
-        MetricsRegistry: providers.Callable(services[MetricsRegistry], plan.name),
+        MetricsRegistry: registries.provided.registry_of.call(plan.name),
     }
     arguments = {
         argument: own[service] if service in own else services[service]
         for argument, service in plan.type.services.items()
     }
-    return providers.Singleton(plan.type.cls, **arguments)
+    return Single(plan.type.cls, **arguments)
 
 
-def _give_parameters(plan: PluginPlan, by_name: Mapping[str, providers.Provider[Any]]) -> None:
-    """Sets the `params` of a plugin's provider; it comes last, since they may name any other plugin."""
-    provider = by_name[plan.name]
-    if plan.type.params_argument is None or not isinstance(provider, providers.Singleton):
+def _give_parameters(plan: PluginPlan, plugins: Mapping[str, Single[Any]]) -> None:
+    """Sets the `params` of a plugin's provider; it comes last, since they may refer to any other plugin."""
+    if plan.type.params_argument is None:
         return
-    referenced = providers.Dict({reference.name: by_name[reference.name] for reference in plan.references})
+    referenced = providers.Dict({reference.name: plugins[reference.name] for reference in plan.references})
     params = providers.Callable(_params, plan.type.params, plan.parameters, referenced)
-    provider.add_kwargs(**{plan.type.params_argument: params})
+    plugins[plan.name].add_kwargs(**{plan.type.params_argument: params})
 
 
 def _params(model: type[PluginParams], text: str, plugins: Mapping[str, Any]) -> PluginParams:
-    """The parameters, with each reference become the plugin that it names."""
+    """The parameters, with each reference replaced by the plugin that it names."""
     return model.model_validate_json(text, context=lambda name, _point: plugins[name])

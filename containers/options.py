@@ -1,130 +1,67 @@
-"""From settings to the plain options that each part takes."""
+"""From settings to the plain values that parts take."""
 
 from __future__ import annotations
 
+from functools import partial
 from ssl import SSLContext
 
 from app.domain.addresses import UNIX
+from app.domain.endpoint import ENGINE_LABEL, Endpoint
 from app.fleet.monitor import MonitorOptions
+from app.generation import Shutdown
+from app.observability.logging import set_up_logging
 from app.runtime import RuntimeDirectory
 from app.settings.schema import Settings
-from app.settings.sections import PoolTls
-from app.settings.transports import HttpTls
-from app.transports.admin.server import AdminListen
+from app.settings.sections import EndpointSpec, PoolTls
+from app.simulation.engine import EngineOptions
+from app.simulation.server import ServerOptions
 from app.transports.admission import Limits
 from app.transports.envoy.config import EnvoyConfig
-from app.transports.http.limits import HttpLimits
 from app.transports.http.upstream import ConnectionLimits, Timeouts
 from app.transports.listening import Address
-from app.transports.tls import ClientTls, ServerTls, client_context, server_context
+from app.transports.tls import ClientTls, ServerTls, server_context
+from app.transports.tls_contexts import ClientContexts
 
 ANYWHERE = "0.0.0.0"  # noqa: S104 - probes come from outside
 
 
-def monitor_options(settings: Settings) -> MonitorOptions:
-    """How the fleet is watched."""
-    scrape, models = settings.pool.scrape, settings.pool.models
-    return MonitorOptions(interval=scrape.interval, timeout=scrape.timeout, models_interval=models.interval)
+# -- read by the process: a change needs a restart
 
 
-def limits(settings: Settings) -> HttpLimits:
-    """What clients may send."""
-    http = settings.transports.http
-    return HttpLimits(
-        body_bytes=http.limits.body_bytes,
-        header_bytes=http.limits.header_bytes,
-        in_flight=http.limits.in_flight,
-        header_timeout=http.timeouts.header,
-        body_timeout=http.timeouts.body,
-        keep_alive=http.timeouts.keep_alive,
-        stall=http.timeouts.idle,
+def simulated_servers(settings: Settings) -> tuple[ServerOptions, ...]:
+    """The embedded fleet."""
+    simulation = settings.simulation
+    engine = EngineOptions(
+        max_num_seqs=simulation.max_num_seqs,
+        num_gpu_blocks=simulation.num_gpu_blocks,
+        prefill_tokens_per_second=simulation.prefill_tokens_per_second,
+        decode_tokens_per_second=simulation.decode_tokens_per_second,
+    )
+    return tuple(
+        ServerOptions(
+            name=f"sim-{number}",
+            model=simulation.model,
+            adapters=simulation.adapters,
+            seed=simulation.seed,
+            engine=engine,
+        )
+        for number in range(simulation.servers)
     )
 
 
-def patience(settings: Settings) -> Timeouts:
-    """How long is waited for endpoints."""
-    times = settings.transports.http.timeouts
-    return Timeouts(times.connect, times.response, times.idle)
-
-
-def connection_limits(settings: Settings) -> ConnectionLimits:
-    """Connections to endpoints."""
-    http = settings.transports.http
-    return ConnectionLimits(http.limits.endpoint_connections, http.timeouts.endpoint_keep_alive)
-
-
-def server_tls(settings: Settings) -> SSLContext | None:
-    """The router's own TLS, if it has a certificate. Raises `OSError`."""
-    return _server_context(settings.transports.http.tls)
-
-
-def ext_proc_tls(settings: Settings) -> SSLContext | None:
-    """The same for the endpoint picker, to see whether its files can be used. Raises `OSError`."""
-    return _server_context(settings.transports.ext_proc.tls)
-
-
-def _server_context(tls: HttpTls) -> SSLContext | None:
-    if not tls.cert_file:
+def envoy_config(settings: Settings) -> EnvoyConfig | None:
+    """How an Envoy of our own serves, but for where it calls this process; None without one."""
+    http, envoy, tls = settings.transports.http, settings.transports.envoy, settings.pool.tls
+    if not envoy.enabled:
         return None
-    return server_context(ServerTls(tls.cert_file, tls.key_file, tls.client_ca_file))
-
-
-def client_tls(settings: Settings) -> SSLContext | None:
-    """TLS to endpoints, if that is anything but the usual. Raises `OSError`."""
-    tls = settings.pool.tls
-    if tls == PoolTls() and not any(endpoint.scheme == "https" for endpoint in settings.pool.endpoints):
-        return None
-    return client_context(_client_tls_files(settings))
-
-
-def http_listen(settings: Settings) -> Address:
-    """Where the router listens."""
-    http = settings.transports.http
-    return Address(http.bind, http.port)
-
-
-def ext_proc_limits(settings: Settings) -> Limits:
-    """What may come by a proxy."""
-    transports = settings.transports
-    limits = transports.http.limits if transports.envoy.enabled else transports.ext_proc.limits
-    return Limits(limits.body_bytes, limits.in_flight)
-
-
-def ext_proc_listen(settings: Settings, runtime: RuntimeDirectory) -> Address:
-    """Where proxies call; the Envoy of our own does so at a socket that nobody else sees."""
-    ext_proc = settings.transports.ext_proc
-    if settings.transports.envoy.enabled:
-        return Address(f"{UNIX}{runtime.path / 'ext_proc.sock'}", 0)
-    return Address(ext_proc.bind, ext_proc.port)
-
-
-def health_listen(settings: Settings) -> Address | None:
-    """Where gRPC health is asked for; with an Envoy of our own nobody asks."""
-    ext_proc = settings.transports.ext_proc
-    if settings.transports.envoy.enabled:
-        return None
-    return Address(ANYWHERE if ext_proc.bind.startswith(UNIX) else ext_proc.bind, ext_proc.health_port)
-
-
-def ext_proc_speaks_tls(settings: Settings) -> bool:
-    """Whether proxies are spoken to by TLS."""
-    ext_proc = settings.transports.ext_proc
-    if settings.transports.envoy.enabled or not ext_proc.tls.enabled:
-        return False
-    return bool(ext_proc.tls.cert_file) or not ext_proc.bind.startswith(UNIX)
-
-
-def envoy_behaviour(settings: Settings, ext_proc: Address) -> EnvoyConfig:
-    """How an Envoy of our own serves: as the standalone router would."""
-    http, envoy = settings.transports.http, settings.transports.envoy
     times, limits = http.timeouts, http.limits
     return EnvoyConfig(
-        listen=http_listen(settings),
-        ext_proc=ext_proc,
+        listen=Address(http.bind, http.port),
+        ext_proc=Address("", 0),
         tls=bool(http.tls.cert_file),
         client_ca_file=http.tls.client_ca_file,
-        endpoint_tls=_client_tls_files(settings),
-        https=https_addresses(settings),
+        endpoint_tls=ClientTls(tls.ca_file, tls.cert_file, tls.key_file, tls.insecure_skip_verify),
+        https=https_addresses(settings.pool.endpoints),
         body_bytes=limits.body_bytes,
         header_bytes=limits.header_bytes,
         retries=http.retries,
@@ -140,19 +77,115 @@ def envoy_behaviour(settings: Settings, ext_proc: Address) -> EnvoyConfig:
     )
 
 
-def https_addresses(settings: Settings) -> tuple[str, ...]:
-    """Addresses of the endpoints of `scheme: https`."""
-    endpoints = settings.pool.endpoints
-    addresses = {endpoint.address for endpoint in endpoints if endpoint.enabled and endpoint.scheme == "https"}
-    return tuple(sorted(addresses))
+def envoy_files(settings: Settings) -> tuple[str, str, str]:
+    """Envoy's binary, and the certificate and key that it shows."""
+    tls = settings.transports.http.tls
+    return settings.transports.envoy.binary, tls.cert_file, tls.key_file
 
 
-def _client_tls_files(settings: Settings) -> ClientTls:
+def https_addresses(endpoints: tuple[EndpointSpec, ...]) -> tuple[str, ...]:
+    """IP addresses of the endpoints of `scheme: https`."""
+    return tuple(sorted({one.address for one in endpoints if one.enabled and one.scheme == "https"}))
+
+
+# -- read by one generation
+
+
+def static_endpoints(specs: tuple[EndpointSpec, ...]) -> tuple[Endpoint, ...]:
+    """The configured endpoints that are enabled."""
+    return tuple(_endpoint(spec) for spec in specs if spec.enabled)
+
+
+def _endpoint(spec: EndpointSpec) -> Endpoint:
+    labels = spec.labels if spec.engine == "auto" else {ENGINE_LABEL: spec.engine, **spec.labels}
+    port = 0 if spec.address.startswith(UNIX) else spec.port
+    return Endpoint(spec.name, spec.address, port, labels, spec.metrics_port, spec.scheme == "https")
+
+
+def monitor_options(settings: Settings) -> MonitorOptions:
+    """How the fleet is watched."""
+    scrape, models = settings.pool.scrape, settings.pool.models
+    return MonitorOptions(interval=scrape.interval, timeout=scrape.timeout, models_interval=models.interval)
+
+
+def timeouts(settings: Settings) -> Timeouts:
+    """Timeouts for endpoints."""
+    times = settings.transports.http.timeouts
+    return Timeouts(times.connect, times.response, times.idle)
+
+
+def connection_limits(settings: Settings) -> ConnectionLimits:
+    """Connections to endpoints."""
+    http = settings.transports.http
+    return ConnectionLimits(http.limits.endpoint_connections, http.timeouts.endpoint_keep_alive)
+
+
+def server_tls(settings: Settings) -> SSLContext | None:
+    """The router's own TLS, if it has a certificate. Raises `OSError`."""
+    tls = settings.transports.http.tls
+    return server_context(ServerTls(tls.cert_file, tls.key_file, tls.client_ca_file)) if tls.cert_file else None
+
+
+def client_tls(settings: Settings, contexts: ClientContexts) -> SSLContext | None:
+    """TLS to endpoints, unless it is the usual one. Raises `OSError`."""
     tls = settings.pool.tls
-    return ClientTls(tls.ca_file, tls.cert_file, tls.key_file, tls.insecure_skip_verify)
+    if tls == PoolTls() and not any(endpoint.scheme == "https" for endpoint in settings.pool.endpoints):
+        return None
+    return contexts.of(ClientTls(tls.ca_file, tls.cert_file, tls.key_file, tls.insecure_skip_verify))
 
 
-def admin_listen(settings: Settings) -> AdminListen:
-    """Where the admin pages listen."""
-    admin = settings.transports.admin
-    return AdminListen(admin.bind, admin.port, admin.allow_from)
+def ext_proc_limits(settings: Settings) -> Limits:
+    """Bounds on requests from proxies; those of the router if the proxy is an Envoy of our own."""
+    transports = settings.transports
+    return transports.http.limits if transports.envoy.enabled else transports.ext_proc.limits
+
+
+def ext_proc_listen(settings: Settings, runtime: RuntimeDirectory) -> Address:
+    """Where proxies call; an Envoy of our own does so at a socket that nobody else sees."""
+    ext_proc = settings.transports.ext_proc
+    if settings.transports.envoy.enabled:
+        return envoy_socket(runtime)
+    return Address(ext_proc.bind, ext_proc.port)
+
+
+def envoy_socket(runtime: RuntimeDirectory) -> Address:
+    """Where an Envoy of our own calls."""
+    return Address(f"{UNIX}{runtime.path / 'ext_proc.sock'}", 0)
+
+
+def health_listen(settings: Settings) -> Address | None:
+    """Where gRPC health is served; nowhere with an Envoy of our own."""
+    ext_proc = settings.transports.ext_proc
+    if settings.transports.envoy.enabled:
+        return None
+    return Address(ANYWHERE if ext_proc.bind.startswith(UNIX) else ext_proc.bind, ext_proc.health_port)
+
+
+def ext_proc_speaks_tls(settings: Settings) -> bool:
+    """Whether proxies connect with TLS."""
+    ext_proc = settings.transports.ext_proc
+    if settings.transports.envoy.enabled or not ext_proc.tls.enabled:
+        return False
+    return bool(ext_proc.tls.cert_file) or not ext_proc.bind.startswith(UNIX)
+
+
+def shutdown(settings: Settings) -> Shutdown:
+    """The times of stopping."""
+    return Shutdown(settings.shutdown.delay, settings.shutdown.timeout)
+
+
+def logging_set_up(settings: Settings) -> partial[None]:
+    """Sets up logging when it is called."""
+    logging = settings.observability.logging
+    return partial(set_up_logging, format=logging.format, level=logging.level)
+
+
+def tls_files(settings: Settings) -> tuple[str, ...]:
+    """The files of certificates and keys, which may be renewed in place."""
+    http, ext_proc, pool = settings.transports.http.tls, settings.transports.ext_proc.tls, settings.pool.tls
+    files = (
+        *(http.cert_file, http.key_file, http.client_ca_file),
+        *(ext_proc.cert_file, ext_proc.key_file, ext_proc.client_ca_file),
+        *(pool.ca_file, pool.cert_file, pool.key_file),
+    )
+    return tuple(file for file in files if file)

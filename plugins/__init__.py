@@ -1,1 +1,4 @@
-"""The policies. One class per file, a folder per extension point; they import `pointsman` and `plugins.shared`."""
+"""The built-in plugins: one class per file, one folder per extension point.
+
+They import `pointsman` and `plugins.shared` only.
+"""

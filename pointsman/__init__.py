@@ -1,6 +1,6 @@
-"""Pointsman's public face: all that a plugin imports, the version, and nothing else."""
+"""Pointsman's public API: everything that a plugin imports, and the version."""
 
-from app.extension import *  # noqa: F403 - the re-export is the purpose
+from app.extension import *  # noqa: F403 - re-exported
 from app.extension import __all__ as _names
 from app.fleet.exposition import Exposition, Sample, mean, total
 

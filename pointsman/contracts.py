@@ -1,6 +1,6 @@
-"""Checks of what each extension point promises; import them from `pointsman.testing`.
+"""Checks that a plugin keeps the contract of its extension point. Import them from `pointsman.testing`.
 
-Each raises `AssertionError` when a plugin breaks its promise.
+Each raises `AssertionError` when it does not.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ SAMPLE_BODIES: Sequence[bytes] = (
         for depth in (700, 50_000)
     ),
 )
-"""Good and bad ones of all APIs; too deep ones, cut off ones and frames of gRPC among them."""
+"""Valid and invalid bodies of all APIs, including truncated JSON, deeply nested JSON and gRPC frames."""
 
 
 def sample_candidates() -> Sequence[Candidates]:
-    """Pools of all kinds: one endpoint, many, equal ones, unknown ones, loads that differ widely."""
+    """Candidates of all kinds: one or many, with equal, unknown and very different loads, and with role labels."""
     nan = math.nan
     many = [f"e{number}" for number in range(40)]
     random = Random(7)
-    labelled = [
+    with_roles = [
         make_endpoint("p", labels={"llm-d.ai/role": "prefill"}),
         make_endpoint("d", labels={"llm-d.ai/role": "decode"}),
         make_endpoint("both", labels={"llm-d.ai/role": "prefill-decode"}),
@@ -70,12 +70,12 @@ def sample_candidates() -> Sequence[Candidates]:
         make_candidates(
             *many, waiting=[random.randrange(50) for _ in many], running=[random.randrange(50) for _ in many]
         ),
-        make_candidates(*labelled),
+        make_candidates(*with_roles),
     )
 
 
 def sample_requests() -> Sequence[InferenceRequest]:
-    """Requests of all kinds: short, long, without a prompt, with several, not in ASCII."""
+    """Requests of all kinds: with a short, long, empty or non-ASCII prompt, with several prompts, and with none."""
     return (
         make_request(),
         make_request("x" * 20_000, model="other", cache_salt="tenant", streaming=True, max_output_tokens=1),
@@ -86,97 +86,97 @@ def sample_requests() -> Sequence[InferenceRequest]:
 
 
 def check_filter(plugin: Filter) -> None:
-    """One boolean per candidate, the same when asked again, and nothing raised. Raises `AssertionError` otherwise."""
-    assert isinstance(plugin, Filter), f"{plugin!r} is no Filter"
+    """Checks that it returns one boolean per candidate, the same when called again, and raises nothing."""
+    assert isinstance(plugin, Filter), f"{plugin!r} is not a Filter"
     for request, candidates in _every_pair():
         first = np.asarray(plugin.filter(request, candidates))
-        assert first.shape == (len(candidates),), f"{first.shape} booleans for {len(candidates)} candidates"
-        assert first.dtype == np.bool_, f"a filter answers booleans, not {first.dtype}"
+        assert first.shape == (len(candidates),), f"it returned shape {first.shape} for {len(candidates)} candidates"
+        assert first.dtype == np.bool_, f"a filter returns booleans, not {first.dtype}"
         again = np.asarray(plugin.filter(request, candidates))
-        assert (first == again).all(), "asked again, the filter answered differently"
+        assert (first == again).all(), "called again, the filter returned other booleans"
 
 
 def check_scorer(plugin: Scorer) -> None:
-    """One finite number in [0, 1] per candidate, the same when asked again, and nothing raised."""
-    assert isinstance(plugin, Scorer), f"{plugin!r} is no Scorer"
+    """Checks that it returns one number in [0, 1] per candidate, the same when called again, and raises nothing."""
+    assert isinstance(plugin, Scorer), f"{plugin!r} is not a Scorer"
     for request, candidates in _every_pair():
         first = np.asarray(plugin.score(request, candidates), np.float64)
-        assert first.shape == (len(candidates),), f"{first.shape} scores for {len(candidates)} candidates"
+        assert first.shape == (len(candidates),), f"it returned shape {first.shape} for {len(candidates)} candidates"
         assert np.isfinite(first).all(), f"scores must be finite, found {first}"
         assert ((first >= 0) & (first <= 1)).all(), f"scores must be in [0, 1], found {first}"
         again = np.asarray(plugin.score(request, candidates), np.float64)
-        assert (first == again).all(), "asked again, the scorer answered differently"
+        assert (first == again).all(), "called again, the scorer returned other scores"
 
 
 def check_picker(plugin: Picker) -> None:
-    """At least one endpoint, each a candidate and none twice, and nothing raised; also of a single candidate."""
-    assert isinstance(plugin, Picker), f"{plugin!r} is no Picker"
+    """Checks that it picks at least one candidate and none twice, and raises nothing, even for a single candidate."""
+    assert isinstance(plugin, Picker), f"{plugin!r} is not a Picker"
     for request, candidates in _every_pair():
         for totals in (np.zeros(len(candidates)), np.arange(len(candidates), dtype=np.float64)):
             picked = plugin.pick(request, Scored(candidates, totals))
             names = [endpoint.name for endpoint in picked]
             assert names, "a picker must pick at least one endpoint"
             assert len(set(names)) == len(names), f"an endpoint was picked twice: {names}"
-            assert set(names) <= set(candidates.names), f"picked {names}, which are not all candidates"
+            assert set(names) <= set(candidates.names), f"it picked {names}, which are not all candidates"
 
 
 def check_profile_picker(plugin: ProfilePicker, profiles: Sequence[str] = ("default",)) -> None:
-    """Asks for existing profiles only, each once, comes to an end, and concludes with one that ran."""
-    assert isinstance(plugin, ProfilePicker), f"{plugin!r} is no ProfilePicker"
+    """Checks that it picks existing profiles only, each once, ends, and concludes with a profile that ran."""
+    assert isinstance(plugin, ProfilePicker), f"{plugin!r} is not a ProfilePicker"
     for request in sample_requests():
         finished: dict[str, ProfileResult] = {}
         while names := plugin.pick_profiles(request, tuple(profiles), finished):
             for name in names:
-                assert name in profiles, f"it asked for {name!r}, which is none of {profiles}"
-                assert name not in finished, f"it asked for {name!r} twice"
+                assert name in profiles, f"it picked the profile {name!r}; profiles are {profiles}"
+                assert name not in finished, f"it picked the profile {name!r} twice"
                 finished[name] = make_decision("a", "b", profile=name).results[name]
         decision = plugin.conclude(request, finished)
         assert decision.primary in finished, f"its primary profile {decision.primary!r} did not run"
 
 
 def check_producer(plugin: Producer, produced: Iterable[AnyFactKey]) -> None:
-    """Only facts that it declares, for any request and pool; its observers take any decision, and leave nothing."""
-    assert isinstance(plugin, Producer), f"{plugin!r} is no Producer"
+    """Checks that it produces only the facts in `produced`, and that its observer methods accept any decision."""
+    assert isinstance(plugin, Producer), f"{plugin!r} is not a Producer"
     declared = set(produced)
     for request, candidates in _every_pair():
         found = asyncio.run(_produce(plugin, request, candidates))
-        assert set(found) <= declared, f"it produced {set(found) - declared} without declaring it"
-        knowing = request.with_facts(request.facts.and_(found))
+        assert set(found) <= declared, f"it produced {set(found) - declared} without declaring them"
+        with_facts = request.with_facts(request.facts.and_(found))
         decision = make_decision(*candidates)
         if isinstance(plugin, OnScheduled):
-            plugin.on_scheduled(knowing, decision)
+            plugin.on_scheduled(with_facts, decision)
         if isinstance(plugin, OnFirstByte):
-            plugin.on_first_byte(knowing, decision)
+            plugin.on_first_byte(with_facts, decision)
         if isinstance(plugin, OnFinished):
-            plugin.on_finished(knowing, decision, make_outcome())
+            plugin.on_finished(with_facts, decision, make_outcome())
 
 
 def check_discovery(plugin: Discovery, expected: Iterable[str]) -> None:
-    """Gives endpoints named `expected` as its first list, each name once."""
-    assert isinstance(plugin, Discovery), f"{plugin!r} is no Discovery"
+    """Checks that the first list that it finds has exactly the endpoints named `expected`, each once."""
+    assert isinstance(plugin, Discovery), f"{plugin!r} is not a Discovery"
     plugin.check()
     found = asyncio.run(_first_list(plugin))
     names = [endpoint.name for endpoint in found]
-    assert len(set(names)) == len(names), f"an endpoint was found twice: {names}"
-    assert set(names) == set(expected), f"found {names}, expected {list(expected)}"
+    assert len(set(names)) == len(names), f"it found an endpoint twice: {names}"
+    assert set(names) == set(expected), f"it found {names}, expected {list(expected)}"
 
 
 def check_source(plugin: MetricsSource, endpoint: Endpoint) -> None:
-    """An endpoint at which nothing listens is a `ScrapeError` that says it is unreachable."""
-    assert isinstance(plugin, MetricsSource), f"{plugin!r} is no MetricsSource"
-    assert plugin.interval is None or plugin.interval > 0, "an interval is None or more than 0"
+    """Checks its interval, and that it raises an unreachable `ScrapeError` for `endpoint`, where nothing may listen."""
+    assert isinstance(plugin, MetricsSource), f"{plugin!r} is not a MetricsSource"
+    assert plugin.interval is None or plugin.interval > 0, "an interval must be None or more than 0"
     failure: ScrapeError | None = None
     try:
         asyncio.run(_fetch(plugin, endpoint))
     except ScrapeError as error:
         failure = error
-    assert failure is not None, "nothing listens there, and something was fetched"
-    assert failure.unreachable, f"nothing listens there, and that is not said: {failure}"
+    assert failure is not None, "it returned metrics of an endpoint where nothing listens"
+    assert failure.unreachable, f"the error must be unreachable, found {failure!r}"
 
 
 def check_extractor(plugin: Extractor, good: object, bad: Iterable[object]) -> None:
-    """Metrics within their ranges out of `good`; a `ScrapeError` for each of `bad`."""
-    assert isinstance(plugin, Extractor), f"{plugin!r} is no Extractor"
+    """Checks that it extracts metrics within their ranges from `good`, and raises `ScrapeError` for each of `bad`."""
+    assert isinstance(plugin, Extractor), f"{plugin!r} is not an Extractor"
     metrics = plugin.extract(make_endpoint(), good)
     for name in ("waiting", "running"):
         value = getattr(metrics, name)
@@ -188,33 +188,34 @@ def check_extractor(plugin: Extractor, good: object, bad: Iterable[object]) -> N
             found = plugin.extract(make_endpoint(), payload)
         except ScrapeError:
             continue
-        raise AssertionError(f"{payload!r} can't be understood, and gave {found}")
+        raise AssertionError(f"it extracted {found} from the invalid payload {payload!r}")
 
 
 def check_parser(plugin: Parser) -> None:
-    """Its paths are ends of paths; any body at them is a request that keeps what came with it, or is refused."""
-    assert isinstance(plugin, Parser), f"{plugin!r} is no Parser"
-    assert not isinstance(plugin.paths, str), "paths are several"
+    """Checks its paths, and that it returns a request with the raw request's values or rejects it, for any body."""
+    assert isinstance(plugin, Parser), f"{plugin!r} is not a Parser"
+    assert not isinstance(plugin.paths, str), "paths must be a sequence of strings, not one string"
     for path in plugin.paths:
-        assert path.strip("/"), "a path that is claimed has a segment"
+        assert path.strip("/"), "a path must have a segment"
     for path in plugin.paths or ("v1/anything", ""):
         for body in SAMPLE_BODIES:
             raw = RawRequest("r1", f"/base/{path}", body, headers={"x-a": "1"}, size=3)
-            assert _parsed(plugin, raw) == _parsed(plugin, raw), "asked again, the parser answered differently"
+            assert _parsed(plugin, raw) == _parsed(plugin, raw), "called again, the parser returned another request"
 
 
 def _parsed(plugin: Parser, raw: RawRequest) -> tuple[Any, ...]:
-    request, refusal = None, ""
+    request, reason = None, ""
     try:
         request = plugin.parse(raw)
     except BadRequestError as error:
-        refusal = str(error)
-    if refusal:
-        return (refusal,)
-    assert isinstance(request, InferenceRequest), f"it gave {request!r}, and no reason"
-    kept = (request.id, request.path, request.method, request.headers, request.size)
-    assert kept == (raw.id, raw.path, raw.method, raw.headers, raw.size), "what came with the request is lost"
-    assert all(isinstance(prompt, bytes) for prompt in request.prompts), "a prompt is bytes"
+        reason = str(error)
+    if reason:
+        return (reason,)
+    assert isinstance(request, InferenceRequest), f"it returned {request!r}, and raised no error with a reason"
+    copied = (request.id, request.path, request.method, request.headers, request.size)
+    expected = (raw.id, raw.path, raw.method, raw.headers, raw.size)
+    assert copied == expected, f"it must keep the raw request's values: expected {expected}, found {copied}"
+    assert all(isinstance(prompt, bytes) for prompt in request.prompts), "prompts must be bytes"
     return (request.model, request.adapter, request.prompts, request.streaming, request.max_output_tokens)
 
 
@@ -229,9 +230,9 @@ async def _produce(plugin: Producer, request: InferenceRequest, candidates: Cand
 async def _first_list(plugin: Discovery) -> Sequence[Endpoint]:
     sink = _Sink()
     task = asyncio.create_task(plugin.discover(sink))
-    came = asyncio.create_task(sink.came.wait())
-    await asyncio.wait({task, came}, timeout=10, return_when=asyncio.FIRST_COMPLETED)
-    came.cancel()
+    received = asyncio.create_task(sink.received.wait())
+    await asyncio.wait({task, received}, timeout=10, return_when=asyncio.FIRST_COMPLETED)
+    received.cancel()
     if task.done():
         await task
     task.cancel()
@@ -245,8 +246,8 @@ async def _fetch(plugin: MetricsSource, endpoint: Endpoint) -> object:
 class _Sink:
     def __init__(self) -> None:
         self.endpoints: Sequence[Endpoint] = ()
-        self.came = asyncio.Event()
+        self.received = asyncio.Event()
 
     def replace_all(self, endpoints: Sequence[Endpoint]) -> None:
         self.endpoints = endpoints
-        self.came.set()
+        self.received.set()

@@ -1,4 +1,4 @@
-"""The readers of the APIs that Pointsman knows, for parsers of your own that build on them."""
+"""The built-in parsing functions, for parsers of your own that build on them."""
 
 from app.parsing.anthropic import MESSAGES_PATHS, parse_messages
 from app.parsing.anything import parse_anything

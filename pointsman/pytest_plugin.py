@@ -4,9 +4,9 @@
 def pointsman_config():
     return ["builtin:default", "deploy/pointsman.yaml"]
 
-def test_my_scorer_is_shared(pointsman_container):
-    generation = pointsman_container.generation()
-    generation.plugins.providers["my-scorer"].override(...)
+def test_my_scorer_is_used(pointsman_container):
+    with pointsman_container.plugins["my-scorer"].override(FakeScorer()):
+        ...
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from containers.application import ApplicationContainer
+    from containers.generation import GenerationContainer
 
 
 @pytest.fixture
@@ -27,15 +27,16 @@ def pointsman_config() -> Sequence[str]:
 
 
 @pytest.fixture
-def pointsman_container(pointsman_config: Sequence[str]) -> ApplicationContainer:
-    """A fresh container of `pointsman_config`, nothing in it built yet, with a clock and randomness that tests control.
+def pointsman_container(pointsman_config: Sequence[str]) -> GenerationContainer:
+    """A fresh container of `pointsman_config`, with nothing built yet, and a clock and randomness that tests control.
 
     Raises `ConfigurationError` when the configuration has errors. The environment is not a layer here.
     """
     from random import Random  # noqa: PLC0415 - loaded only by tests that use it
 
     from app.settings.layers import Sources  # noqa: PLC0415
-    from containers.assembly import check  # noqa: PLC0415
+    from containers.application import Application, plan_sources  # noqa: PLC0415
     from pointsman.testing import FakeClock  # noqa: PLC0415
 
-    return check(Sources(tuple(pointsman_config))).container(clock=FakeClock(), random=Random(7))
+    checked = plan_sources(Sources(tuple(pointsman_config)))
+    return Application(checked, clock=FakeClock(), random=Random(7)).generation

@@ -1,4 +1,4 @@
-"""For tests of plugins: builders of what they meet, and checks of what an extension point promises.
+"""Helpers for tests of plugins: builders of requests and candidates, and checks of each extension point's contract.
 
 def test_my_scorer():
     check_scorer(MyScorer(MyScorer.Params()))
@@ -10,6 +10,7 @@ def test_my_scorer():
 from pointsman.builders import (
     FakeClock,
     FakePool,
+    example_params,
     make_candidates,
     make_decision,
     make_endpoint,
@@ -42,6 +43,7 @@ __all__ = [
     "check_profile_picker",
     "check_scorer",
     "check_source",
+    "example_params",
     "make_candidates",
     "make_decision",
     "make_endpoint",

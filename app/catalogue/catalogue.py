@@ -14,7 +14,6 @@ from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any
 
-import plugins
 from app.catalogue.loading import (
     PluginTypeError,
     class_in,
@@ -26,6 +25,7 @@ from app.catalogue.loading import (
     package_of,
     source_of,
 )
+from app.catalogue.signatures import check_methods
 from app.extension import (
     AnyFactKey,
     Clock,
@@ -109,6 +109,8 @@ def _declared(cls: type, attribute: str, *arguments: object) -> Sequence[Any]:
 class Catalogue:
     """Finds plugin types by name: built in, installed, or named by where their class is."""
 
+    package: ModuleType
+    """The package with the built-in plugins."""
     _by_address: dict[object, PluginType] = field(default_factory=dict)
     _failed: dict[str, PluginTypeError] = field(default_factory=dict)
     """Why types can't be had, by name: a module that failed is not imported again, which might fail otherwise."""
@@ -116,7 +118,7 @@ class Catalogue:
     @property
     def built_in(self) -> Mapping[str, PluginType]:
         """The types under `plugins/`, by name; aliases lead to the same type."""
-        return _built_in_types()
+        return _types_below(self.package)
 
     @cached_property
     def installed(self) -> Mapping[str, Sequence[EntryPoint]]:
@@ -192,10 +194,10 @@ class Catalogue:
 
 
 @cache
-def _built_in_types() -> Mapping[str, PluginType]:
+def _types_below(package: ModuleType) -> Mapping[str, PluginType]:
     """Looked for once in a process: what is built in does not change."""
     types: dict[str, PluginType] = {}
-    for found in _classes_below(plugins):
+    for found in _classes_below(package):
         for name in (found.mark.type, *found.mark.aliases):
             if name in types:
                 message = f"two plugins are named {name!r}: {types[name].cls} and {found.cls}"
@@ -205,13 +207,14 @@ def _built_in_types() -> Mapping[str, PluginType]:
 
 
 def describe(cls: type, address: str) -> PluginType:
-    """What `cls` takes and serves. Raises `PluginTypeError` when it can't be a plugin."""
+    """The parameters, services and extension points of `cls`. Raises `PluginTypeError` when it can't be a plugin."""
     mark = mark_of(cls) or PluginMark(address)
-    points = frozenset(point for point in EXTENSION_POINTS if _implements(cls, point))
-    if not points - {Lifecycle}:
+    points = [point for point in EXTENSION_POINTS if _implements(cls, point)]
+    if not set(points) - {Lifecycle}:
         raise PluginTypeError(
             f"the class {address} implements no extension point", "does it have a method such as score?"
         )
+    check_methods(cls, points, address)
     params: type[PluginParams] = NoParams
     argument: str | None = None
     services: dict[str, Any] = {}
@@ -224,7 +227,7 @@ def describe(cls: type, address: str) -> PluginType:
             known = ", ".join(getattr(service, "__name__", str(service)) for service in SERVICES)
             message = f"the constructor of {address} has the parameter {name!r}, whose type is no service"
             raise PluginTypeError(message, f"services are {known}")
-    return PluginType(mark, cls, params, argument, services, points)
+    return PluginType(mark, cls, params, argument, services, frozenset(points))
 
 
 def _constructor(cls: type, address: str) -> Iterator[tuple[str, Any, bool]]:

@@ -45,7 +45,7 @@ def sources_of(arguments: argparse.Namespace) -> Sources:
     return Sources(tuple(arguments.files), arguments.text, dict(os.environ), tuple(arguments.sets))
 
 
-def tell(faults: Sequence[Fault]) -> None:
+def print_faults(faults: Sequence[Fault]) -> None:
     """Prints faults, one a line."""
     for fault in faults:
         print(fault, file=sys.stderr)  # noqa: T201 - a command's output

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from app.commands.arguments import EXIT_FAULTS, add_configuration, sources_of, tell
+from app.commands.arguments import EXIT_FAULTS, add_configuration, print_faults, sources_of
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -16,11 +16,11 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Exit code 0 without errors, 1 with; with `--strict` also with warnings."""
-    from containers.assembly import check  # noqa: PLC0415 - only commands that build load all plugins
+    from containers.application import check  # noqa: PLC0415 - only commands that build load all plugins
 
     checked = check(sources_of(arguments))
     warnings = checked.configuration.faults.warnings
-    tell(warnings)
+    print_faults(warnings)
     if arguments.strict and warnings:
         print(f"{len(warnings)} warning{'s' * (len(warnings) != 1)}", file=sys.stderr)  # noqa: T201
         return EXIT_FAULTS

@@ -1,14 +1,16 @@
-"""`pointsman explain`: the decision for one request, and why, without a network."""
+"""`pointsman explain`: the decision for one request, and why, offline."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from random import Random
 from typing import TypeVar
 
-from app.commands.arguments import add_configuration, sources_of, tell
+from app.commands.arguments import add_configuration, print_faults, sources_of
+from app.domain.decision import PluginFault
 from app.explaining.request import parse_header, parse_path, read_request
 from app.observability.logging import set_up_logging
 from app.settings.errors import ConfigurationError, Faults
@@ -48,21 +50,39 @@ def run(arguments: argparse.Namespace) -> int:
     """Exit code 0 for a decision and for a refusal, 1 for faults of the configuration or of the two files."""
     from app.explaining.content import as_json, content_of  # noqa: PLC0415 - loaded by this command only
     from app.explaining.endpoints import read_endpoints  # noqa: PLC0415
-    from app.explaining.explanation import explain, known_facts  # noqa: PLC0415
+    from app.explaining.explanation import GivenEndpoint, NoNetwork, StandingClock, explain, known_facts  # noqa: PLC0415
     from app.explaining.tables import as_tables  # noqa: PLC0415
-    from containers.assembly import check  # noqa: PLC0415
+    from containers.application import (  # noqa: PLC0415
+        Application,
+        plan_sources,
+    )
+    from containers.options import static_endpoints  # noqa: PLC0415
 
-    checked = check(sources_of(arguments))
-    tell(checked.configuration.faults.warnings)
-    logging = checked.configuration.settings.observability.logging
+    checked = plan_sources(sources_of(arguments))
+    plugin_faults: list[PluginFault] = []
+    application = Application(
+        checked,
+        clock=StandingClock(),
+        random=Random(arguments.seed),
+        http_client=NoNetwork(),
+        fault_reporter=plugin_faults.append,
+    )
+    application.verify()
+    print_faults(checked.configuration.faults.warnings)
+    logging = checked.settings.observability.logging
     set_up_logging(format=logging.format, level=logging.level)
     faults = Faults()
     raw = read_request(arguments.request, arguments.header, arguments.path, faults)
-    file = arguments.endpoints
-    endpoints = None if file is None else read_endpoints(file, known_facts(checked), faults)
+    if arguments.endpoints is None:
+        endpoints: Sequence[GivenEndpoint] = [
+            GivenEndpoint(one) for one in static_endpoints(checked.settings.pool.endpoints)
+        ]
+    else:
+        endpoints = read_endpoints(arguments.endpoints, known_facts(checked.plan), faults)
     if raw is None or faults:
         raise ConfigurationError(faults.all)
-    content = content_of(asyncio.run(explain(checked, raw, endpoints, seed=arguments.seed)), arguments.seed)
+    explanation = explain(application.generation.decision_parts(), raw, endpoints, plugin_faults)
+    content = content_of(asyncio.run(explanation), arguments.seed)
     print(as_json(content) if arguments.json else as_tables(content, terminal=sys.stdout.isatty()), end="")  # noqa: T201
     return 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from app.commands.process import serve_until_stopped
-from app.lifecycle import Lifecycle, Part
+from app.lifecycle import Component, ProcessRunner
 from app.observability.logging import set_up_logging
 from app.simulation.engine import EngineOptions
 from app.simulation.server import ServerOptions, SimulatedServer
@@ -66,11 +66,11 @@ def _count(text: str) -> int:
 
 
 async def _serve(servers: list[SimulatedServer]) -> None:
-    parts = [Part(server.options.name, server.start, server.stop) for server in servers]
-    await Lifecycle(parts, drain_delay=0).run(ready=lambda: _say(servers))
+    components = [Component(server.options.name, server.start, server.stop) for server in servers]
+    await ProcessRunner(components, drain_delay=lambda: 0.0).run(ready=lambda: _print_addresses(servers))
 
 
-def _say(servers: list[SimulatedServer]) -> None:
+def _print_addresses(servers: list[SimulatedServer]) -> None:
     for server in servers:
         options = server.options
         print(f"{options.name} serves {options.model} at http://{options.host}:{server.port}", flush=True)  # noqa: T201

@@ -28,14 +28,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _one(arguments: argparse.Namespace) -> int:
-    from app.catalogue.catalogue import Catalogue  # noqa: PLC0415
     from app.catalogue.loading import PluginTypeError  # noqa: PLC0415
     from app.describing.description import describe_type  # noqa: PLC0415
     from app.describing.markdown import section  # noqa: PLC0415 - loaded by this command only
     from app.describing.tables import print_type  # noqa: PLC0415
+    from containers.application import catalogue as plugin_types  # noqa: PLC0415
 
     try:
-        about = describe_type(arguments.type, Catalogue())
+        about = describe_type(arguments.type, plugin_types())
     except PluginTypeError as error:
         raise UsageError(f"{error}; {error.hint}" if error.hint else str(error)) from error
     if arguments.json:
@@ -48,12 +48,12 @@ def _one(arguments: argparse.Namespace) -> int:
 
 
 def _all(arguments: argparse.Namespace) -> int:
-    from app.catalogue.catalogue import Catalogue  # noqa: PLC0415
     from app.describing.description import built_in_types, installed_types  # noqa: PLC0415
     from app.describing.markdown import page  # noqa: PLC0415 - loaded by this command only
     from app.describing.tables import print_types  # noqa: PLC0415
+    from containers.application import catalogue as plugin_types  # noqa: PLC0415
 
-    catalogue = Catalogue()
+    catalogue = plugin_types()
     types = built_in_types(catalogue)
     if arguments.markdown:
         print(page(types), end="")  # noqa: T201

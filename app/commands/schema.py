@@ -15,10 +15,10 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints or writes the schema. Raises `UsageError` for a file that can't be written."""
-    from app.catalogue.catalogue import Catalogue  # noqa: PLC0415 - only commands that need them load all plugins
-    from app.describing.schema import schema_text  # noqa: PLC0415
+    from app.describing.schema import schema_text  # noqa: PLC0415 - only commands that need them load all plugins
+    from containers.application import catalogue  # noqa: PLC0415
 
-    text = schema_text(Catalogue())
+    text = schema_text(catalogue())
     if arguments.output is None:
         print(text, end="")  # noqa: T201
         return 0

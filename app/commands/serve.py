@@ -8,14 +8,14 @@ import gc
 import structlog
 
 from app.commands import go_flags
-from app.commands.arguments import add_configuration, sources_of, tell
+from app.commands.arguments import add_configuration, print_faults, sources_of
 from app.commands.process import serve_until_stopped
 from app.observability.logging import set_up_logging
-from containers.application import ApplicationContainer
-from containers.assembly import Checked, check
+from containers.application import Application, plan_sources
+from containers.listening import ADMIN, HTTP
 
 GARBAGE = 10_000
-"""New objects after which unreachable cycles are looked for; requests leave none behind."""
+"""New objects before a collection; requests leave no reference cycles."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -38,35 +38,34 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.envoy:
         sets.append("transports.envoy.enabled=true")
     arguments.sets = sets
-    checked = check(sources_of(arguments))
-    tell(checked.configuration.faults.warnings)
-    logging = checked.configuration.settings.observability.logging
+    application = Application(plan_sources(sources_of(arguments)))
+    application.verify()
+    print_faults(application.checked.configuration.faults.warnings)
+    logging = application.checked.settings.observability.logging
     set_up_logging(format=logging.format, level=logging.level)
-    return serve_until_stopped(_serve(checked))
+    return serve_until_stopped(_serve(application))
 
 
-async def _serve(checked: Checked) -> None:
-    container = checked.container()
-
+async def _serve(application: Application) -> None:
     def ready() -> None:
-        _leave_to_the_collector_what_is_new()
-        _say_what_runs(container)
+        _freeze_what_stays()
+        _print_summary(application)
 
-    await container.lifecycle().run(ready=ready)
+    await application.runner().run(ready=ready)
 
 
-def _leave_to_the_collector_what_is_new() -> None:
-    """What was made by the start stays for good: looking through it again and again would be a part of each request."""
+def _freeze_what_stays() -> None:
+    """Objects made by the start stay for good: without this the garbage collector would traverse them again and again."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(GARBAGE, 10, 10)
 
 
-def _say_what_runs(container: ApplicationContainer) -> None:
+def _print_summary(application: Application) -> None:
     """A few lines for whoever started it: what runs, where, and what to try."""
-    settings = container.settings()
+    process, settings = application.process, application.checked.settings
     http, admin, ext_proc = settings.transports.http, settings.transports.admin, settings.transports.ext_proc
-    statuses = container.pool().statuses()
+    statuses = process.table().statuses()
     structlog.get_logger("pointsman").info("started", endpoints=len(statuses))
     if settings.observability.logging.format != "console":
         return
@@ -74,14 +73,14 @@ def _say_what_runs(container: ApplicationContainer) -> None:
     listed = [f"  {status.endpoint.name:<12} {status.endpoint.authority}" for status in statuses]
     if http.enabled:
         envoy = settings.transports.envoy.enabled
-        url = f"http://localhost:{container.envoy().port if envoy else container.http_server().port}"
+        url = f"http://localhost:{process.envoy().port if envoy else process.sockets().port(HTTP)}"
         lines += [f"Pointsman routes {url} to {len(statuses)} endpoints{', by Envoy' if envoy else ''}:", *listed]
     if ext_proc.enabled:
-        port = container.ext_proc_server().port
+        port = process.ext_proc_server().server.port
         lines += [f"Pointsman picks among {len(statuses)} endpoints for proxies that call port {port}:", *listed]
     if admin.enabled:
-        port = container.admin_server().port
-        lines.append(f"Health, metrics and insight: http://localhost:{port}/readyz /metrics /debug/endpoints")
+        port = process.sockets().port(ADMIN)
+        lines.append(f"Health, metrics and debug pages: http://localhost:{port}/readyz /metrics /debug/endpoints")
     if http.enabled and settings.simulation.servers:
         lines += ["Try:", _try(url, settings.simulation.model)]
     print("\n".join(lines), flush=True)  # noqa: T201

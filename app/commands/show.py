@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from app.commands.arguments import add_configuration, sources_of, tell
+from app.commands.arguments import add_configuration, print_faults, sources_of
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -23,10 +23,10 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the effective configuration as YAML."""
-    from containers.assembly import check  # noqa: PLC0415 - only commands that build load all plugins
+    from containers.application import check  # noqa: PLC0415 - only commands that build load all plugins
 
     checked = check(sources_of(arguments))
-    tell(checked.configuration.faults.warnings)
+    print_faults(checked.configuration.faults.warnings)
     if arguments.form == "effective":
         print(checked.effective(origins=arguments.origins), end="")  # noqa: T201
     else:

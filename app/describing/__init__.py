@@ -1,1 +1,1 @@
-"""What `pointsman plugins` prints: for people, and as a page."""
+"""Describes a configuration and the plugin types: effective YAML, JSON Schema, examples, tables and pages."""

@@ -22,6 +22,7 @@ from app.extension import (
     Picker,
     PluginParams,
     ProfilePicker,
+    RequiresProfiles,
     Scorer,
 )
 from app.settings.shapes import fields_of
@@ -83,8 +84,8 @@ class Example:
         return {}
 
     def _profiles(self) -> Sequence[str]:
-        names = getattr(self._type.cls, "profile_names", None)
-        return tuple(names(self.params())) if names else ()
+        cls = self._type.cls
+        return tuple(cls.profile_names(self.params())) if isinstance(cls, RequiresProfiles) else ()
 
     def _sample(self, model: type[BaseModel]) -> Mapping[str, Any]:
         """Values for what must be given, and for what the model has examples of."""

@@ -12,10 +12,9 @@ from pydantic.fields import FieldInfo
 
 from app.domain.durations import format_duration
 from app.extension import PluginRef
-from app.extension.params import Duration as ParamsDuration
 from app.settings.types import Duration, Quantity
 
-_DURATIONS = (get_args(Duration)[1], get_args(ParamsDuration)[1])
+_DURATION = get_args(Duration)[1]
 _QUANTITY = get_args(Quantity)[1]
 _REFERENCE = type(get_args(PluginRef)[1])
 
@@ -66,7 +65,7 @@ def _of_one(annotation: Any) -> str:
 
 def is_duration(metadata: Sequence[Any]) -> bool:
     """Whether a value with these annotations is a duration."""
-    return any(duration in metadata for duration in _DURATIONS)
+    return _DURATION in metadata
 
 
 def is_reference(metadata: Sequence[Any]) -> bool:

@@ -127,7 +127,7 @@ class _Generator(GenerateJsonSchema):
         super().__init__(ref_template=ref_template)
         self.models: dict[str, type[BaseModel]] = {}
 
-    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
+    def field_title_should_be_set(self, schema: Any) -> bool:
         """Keys are their own titles."""
         return False
 

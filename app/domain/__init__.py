@@ -1,1 +1,1 @@
-"""Plain frozen values that travel along the request's path; standard library and numpy only, no I/O."""
+"""Immutable values used on the request path. Standard library and numpy only, no I/O."""

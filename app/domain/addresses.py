@@ -1,4 +1,4 @@
-"""What can be the address of an endpoint."""
+"""Parsing of endpoint addresses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 HIGHEST_PORT = 65535
 
 LONGEST_SOCKET = 107
-"""Bytes of the path of a Unix socket, by the kernel."""
+"""Maximum length in bytes of the path of a Unix socket, a limit of the kernel."""
 
 _PORT = re.compile(r"[0-9]{1,5}")
 _LABEL = r"[a-z0-9_]([-a-z0-9_]{0,61}[a-z0-9_])?"
@@ -16,11 +16,11 @@ _HOST_NAME = re.compile(rf"(?=.{{1,253}}$){_LABEL}(\.{_LABEL})*\.?", re.IGNORECA
 
 
 UNIX = "unix:"
-"""What the address of a Unix socket begins with; its path follows."""
+"""Prefix of the address of a Unix socket, before its path."""
 
 
 def parse_address_or_socket(text: str) -> str:
-    """An address, or a Unix socket as `unix:/run/engine.sock`. Raises `ValueError` for anything else."""
+    """Accepts an address, or a Unix socket such as `unix:/run/engine.sock`. Raises `ValueError` for anything else."""
     if not text.startswith(UNIX):
         return parse_address(text)
     path = text.removeprefix(UNIX)
@@ -30,7 +30,7 @@ def parse_address_or_socket(text: str) -> str:
 
 
 def parse_address(text: str) -> str:
-    """An IP address in its usual form, or a host name. Raises `ValueError` for anything else, a URL for instance."""
+    """Normalises an IP address; a host name is unchanged. Raises `ValueError` for anything else, such as a URL."""
     try:
         return str(ipaddress.ip_address(text))
     except ValueError:
@@ -40,7 +40,7 @@ def parse_address(text: str) -> str:
 
 
 def parse_authority(text: str) -> str | None:
-    """`ip:port` in its usual form, as `Endpoint.authority` has it, IPv6 in brackets; None for anything else."""
+    """Normalises `ip:port` to the form of `Endpoint.authority`, with IPv6 in brackets. None for anything else."""
     host, _, port = text.strip().rpartition(":")
     bracketed = host.startswith("[") and host.endswith("]")
     if not _PORT.fullmatch(port) or not 1 <= int(port) <= HIGHEST_PORT or (":" in host) != bracketed:

@@ -1,4 +1,4 @@
-"""Candidates are columns: the endpoints a request may go to, with each metric as an array aligned with them."""
+"""The endpoints that a request may be sent to, in columns: each metric is an array aligned with the endpoints."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Column = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 NEUTRAL_KV_CACHE_USAGE = 0.5
-"""Assumed where no endpoint's usage is known."""
+"""Assumed if the usage of no endpoint is known."""
 
 
 class Roster:
-    """Endpoints in a fixed order. Shared by the snapshots that are taken as long as the list stays the same."""
+    """Endpoints in a fixed order. Snapshots share it for as long as the list of endpoints is unchanged."""
 
     __slots__ = ("_by_address", "endpoints", "names", "positions")
 
@@ -35,7 +35,7 @@ class Roster:
         return len(self.endpoints)
 
     def at_addresses(self, addresses: Iterable[str]) -> list[int]:
-        """Rows of the endpoints at these addresses, as `Endpoint.authority`, in order."""
+        """Rows of the endpoints with these values of `Endpoint.authority`, in ascending order."""
         by_address = self._by_address
         if by_address is None:
             self._by_address = by_address = {}
@@ -45,10 +45,10 @@ class Roster:
 
 
 class Snapshot:
-    """The pool at one moment. Immutable; its columns are shared by all requests that meet it.
+    """The state of the pool at one moment. Immutable; all requests scheduled on it share its columns.
 
-    `waiting`, `running` and `kv_cache_usage` are given with NaN where the value is not known, `read_at` in seconds
-    of the pool's clock. Nothing but `Candidates` should need these raw columns.
+    `waiting`, `running` and `kv_cache_usage` have NaN for unknown values, `read_at` is in seconds of the pool's clock.
+    Only `Candidates` should use these raw columns.
     """
 
     __slots__ = ("all_known", "known", "kv_cache_usage", "metrics", "read_at", "roster", "running", "waiting")
@@ -77,10 +77,10 @@ class Snapshot:
 class Candidates(Sequence[Endpoint]):
     """An immutable sequence of endpoints with their columns. No column holds NaN.
 
-    Columns are read-only float64 arrays, one number per candidate, unless said otherwise. An endpoint whose
-    metrics are missing, stale or not understood is *unknown*: its `waiting` and `running` are the requests that we
-    have in flight to it, its `kv_cache_usage` the mean of those that are known. So is each for an engine that does
-    not report it.
+    Columns are read-only float64 arrays with one number per candidate, unless stated otherwise. An endpoint whose
+    metrics are missing, stale or unreadable is *unknown*: its `waiting` and `running` are the number of requests that
+    this process has in flight to it, its `kv_cache_usage` is the mean of the known ones. The same applies to a single
+    metric that an engine doesn't report.
     """
 
     __slots__ = ("_cache", "_facts", "_in_flight", "_now", "_rows", "_snapshot")
@@ -135,7 +135,7 @@ class Candidates(Sequence[Endpoint]):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The candidates' names, in order."""
+        """The names of the candidates, in order."""
         if self._rows is None:
             return self._snapshot.roster.names
         names = self._snapshot.roster.names
@@ -145,12 +145,12 @@ class Candidates(Sequence[Endpoint]):
 
     @property
     def waiting(self) -> Column:
-        """Requests waiting in the engine's queue."""
+        """Requests waiting in the queue of the engine."""
         return self._load("waiting", self._snapshot.waiting)
 
     @property
     def running(self) -> Column:
-        """Requests in the engine's batch."""
+        """Requests in the batch of the engine."""
         return self._load("running", self._snapshot.running)
 
     @property
@@ -160,12 +160,12 @@ class Candidates(Sequence[Endpoint]):
 
     @property
     def metrics_age(self) -> Column:
-        """Seconds since the metrics were read; infinite where they never were."""
+        """Seconds since the metrics were scraped; infinite if they never were."""
         return _frozen(np.maximum(self._now - self._take(self._snapshot.read_at), 0.0))
 
     @property
     def known(self) -> Mask:
-        """Booleans: whose queue is known from fresh metrics."""
+        """Booleans: whether the queue length is known from fresh metrics."""
         known = self._snapshot.known
         if self._rows is None:
             return known
@@ -175,7 +175,7 @@ class Candidates(Sequence[Endpoint]):
 
     @property
     def in_flight(self) -> Column:
-        """Requests that this process has in flight to each endpoint, as of now."""
+        """Requests that this process has in flight to each endpoint."""
         cached = self._cache.get("in_flight")
         if cached is None:
             cached = np.fromiter(map(self._in_flight, self.names), np.float64, len(self))
@@ -184,13 +184,13 @@ class Candidates(Sequence[Endpoint]):
 
     @property
     def metrics(self) -> tuple[EndpointMetrics | None, ...]:
-        """The last fresh reading of each endpoint, None where there is none."""
+        """The latest fresh metrics of each endpoint, None if there are none."""
         if self._rows is None:
             return self._snapshot.metrics
         return tuple([self._snapshot.metrics[row] for row in self._rows.tolist()])
 
     def fact(self, key: EndpointFactKey) -> Column:
-        """The fact `key` of each candidate, the key's default where it is missing."""
+        """The fact `key` of each candidate, or the default of the key if it is missing."""
         cached = self._cache.get(key)
         if cached is None:
             cached = self._cache[key] = _frozen(self._take(self._gather(key)))
@@ -199,7 +199,7 @@ class Candidates(Sequence[Endpoint]):
     # -- narrowing
 
     def where(self, keep: Mask) -> Candidates:
-        """The candidates for which `keep`, one boolean each, is true, in the same order."""
+        """The candidates for which `keep` is true, in the same order. `keep` has one boolean per candidate."""
         rows = np.flatnonzero(keep) if self._rows is None else self._rows[keep]
         return Candidates(self._snapshot, in_flight=self._in_flight, now=self._now, facts=self._facts, rows=rows)
 

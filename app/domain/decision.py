@@ -1,4 +1,4 @@
-"""What was decided for a request, and why."""
+"""The scheduling decision for a request, and how it was made."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from app.domain.endpoint import Endpoint
 
 @dataclass(frozen=True, slots=True)
 class PluginFault:
-    """A plugin's failure that the request survived."""
+    """A plugin failure that did not fail the request."""
 
     plugin: str
     extension_point: str
     cause: Exception | str
-    """What it raised, or what was wrong with its answer."""
+    """The exception it raised, or what was wrong with its result."""
 
 
 @dataclass(frozen=True, slots=True)
 class FilterStep:
-    """One filter's work: what it was given and what it kept."""
+    """The input and output of one filter."""
 
     plugin: str
     given: Candidates
@@ -32,13 +32,13 @@ class FilterStep:
 
     @property
     def dropped(self) -> tuple[str, ...]:
-        """Names of the endpoints that the filter removed."""
+        """The names of the endpoints that the filter removed."""
         return tuple(name for name, kept in zip(self.given.names, self.kept.tolist(), strict=True) if not kept)
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """Candidates with their weighted totals, as a picker gets them."""
+    """Candidates with their weighted total scores, the input of a picker."""
 
     candidates: Candidates
     totals: Column
@@ -49,28 +49,28 @@ class Scored:
 
 @dataclass(frozen=True, slots=True)
 class ProfileResult:
-    """What one profile's run gave. `endpoints` is empty when the filters left none."""
+    """The result of running one profile. `endpoints` is empty if the filters removed all candidates."""
 
     profile: str
     endpoints: tuple[Endpoint, ...]
-    """Picked, best first."""
+    """The picked endpoints, best first."""
     filters: tuple[FilterStep, ...]
     scored: Scored
     scorers: tuple[str, ...]
     weights: Column
     scores: NDArray[np.float64]
-    """One row per scorer, one column per candidate, each in [0, 1] before weighting."""
+    """One row per scorer and one column per candidate, each score in [0, 1] before weighting."""
     faults: tuple[PluginFault, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Where a request goes: the primary profile's endpoints, and every profile's result."""
+    """The destination of a request: the endpoints of the primary profile, and the results of all profiles."""
 
     primary: str
-    """Name of the profile whose pick is the destination."""
+    """Name of the profile that picks the destination."""
     results: Mapping[str, ProfileResult] = field(default_factory=dict)
-    """By profile name, in the order they ran."""
+    """Results by profile name, in the order in which the profiles ran."""
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:

@@ -1,4 +1,4 @@
-"""Durations as Go writes them, which is how `EndpointPickerConfig` does."""
+"""Durations in Go's notation, which `EndpointPickerConfig` uses."""
 
 from __future__ import annotations
 
@@ -11,20 +11,22 @@ _PART_PATTERN = r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|\u00b5s|\u03bcs|ms|s|m|h)
 _PART = re.compile(_PART_PATTERN)
 
 DURATION_PATTERN = f"^[+-]?(0|({_PART_PATTERN})+)$"
-"""What `parse_duration` takes, for a JSON Schema."""
+"""Pattern of the text that `parse_duration` accepts, for JSON Schema."""
+
+DURATION_DESCRIPTION = "a duration such as 250ms, 1.5s or 1h30m"
 
 
 def parse_duration(text: object) -> float:
-    """Seconds of text such as `250ms`, `1.5s`, `1h30m`, `-1s`; `0` needs no unit.
+    """Converts text such as `250ms`, `1.5s`, `1h30m` or `-1s` to seconds; only `0` needs no unit.
 
-    Raises `ValueError` for anything else, a number without a unit included.
+    Raises `ValueError` for anything else, including a number without a unit.
     """
     if text in ("0", "+0", "-0"):
         return 0.0
     digits = text[1:] if isinstance(text, str) and text[:1] in ("+", "-") else text
     parts = _PART.findall(digits) if isinstance(digits, str) else []
     if not parts or "".join(number + unit for number, unit in parts) != digits:
-        raise ValueError("expected a duration such as 250ms, 1.5s or 1h30m")
+        raise ValueError(f"expected {DURATION_DESCRIPTION}")
     seconds = sum(_seconds(float(number), unit) for number, unit in parts)
     return -seconds if str(text).startswith("-") else seconds
 
@@ -34,7 +36,7 @@ def _seconds(number: float, unit: str) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """Text that `parse_duration` reads back exactly, in milliseconds where these are whole and less than a second."""
+    """Text that `parse_duration` converts back to exactly `seconds`. Whole milliseconds below 1 s are given in `ms`."""
     exact = Decimal(repr(seconds))
     milliseconds = exact * 1000
     if seconds and abs(exact) < 1 and milliseconds == milliseconds.to_integral_value():

@@ -1,18 +1,18 @@
-"""Why a request was not routed: one class per kind; `app.transports.errors` maps each to a status."""
+"""Errors that fail a request. `app.transports.errors` maps each class to a status."""
 
 from __future__ import annotations
 
 
 class RoutingError(Exception):
-    """A request could not be served. The base of every error that a transport answers with."""
+    """A request could not be served. Base class of the errors that transports send as error responses."""
 
 
 class BadRequestError(RoutingError):
-    """The request can't be understood: bad JSON, a missing field, an unknown profile."""
+    """The request is invalid: malformed JSON, a missing field, an unknown profile."""
 
 
 class BodyTooLargeError(RoutingError):
-    """The body, or what it inflates to, is over the limit (`limit` in bytes)."""
+    """The body is larger than `limit` bytes, possibly only after decompression."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(limit)
@@ -23,7 +23,7 @@ class BodyTooLargeError(RoutingError):
 
 
 class HeadersTooLargeError(RoutingError):
-    """The request line and headers, or the trailers, are over the limit (`limit` in bytes)."""
+    """The request line and headers, or the trailers, are larger than `limit` bytes."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(limit)
@@ -34,7 +34,7 @@ class HeadersTooLargeError(RoutingError):
 
 
 class UnsupportedError(RoutingError):
-    """The request asks for what is not served here: an upgrade, CONNECT, another transfer-encoding."""
+    """The request needs an unsupported feature: an upgrade, CONNECT, an unknown transfer-encoding."""
 
 
 class ClientTimeoutError(RoutingError):
@@ -42,7 +42,7 @@ class ClientTimeoutError(RoutingError):
 
 
 class ModelNotFoundError(RoutingError):
-    """Every endpoint's model list is known, and none has `model`."""
+    """The models of every endpoint are known, and none serves `model`."""
 
     def __init__(self, model: str) -> None:
         super().__init__(model)
@@ -53,21 +53,21 @@ class ModelNotFoundError(RoutingError):
 
 
 class NoEndpointsError(RoutingError):
-    """No endpoint of the pool is up, or none that serves the model, or none of those that a proxy asks for."""
+    """No endpoint is up that serves the model and is in the subset requested by the proxy."""
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else "no endpoint is available for this request"
 
 
 class SaturatedError(RoutingError):
-    """Endpoints exist, but the filters or a limit left none for this request."""
+    """Endpoints are available, but the filters or a limit ruled out all of them."""
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else "every endpoint was ruled out for this request"
 
 
 class UpstreamError(RoutingError):
-    """The endpoint failed before the first byte of its answer, and no attempt is left."""
+    """The endpoint failed before the first byte of its response, and no retry is left."""
 
     def __init__(self, endpoint: str, cause: str) -> None:
         super().__init__(endpoint, cause)
@@ -75,29 +75,29 @@ class UpstreamError(RoutingError):
         self.cause = cause
 
     def __str__(self) -> str:
-        return f"the model server failed before it answered: {self.cause}"
+        return f"the model server failed before it responded: {self.cause}"
 
 
 class UpstreamTimeoutError(UpstreamError):
-    """The endpoint did not begin its answer in time."""
+    """The response did not start within the timeout."""
 
     def __str__(self) -> str:
-        return f"the model server did not answer in time: {self.cause}"
+        return f"the model server did not respond in time: {self.cause}"
 
 
 class UnreachableError(UpstreamError):
-    """Nothing answers at the endpoint's address."""
+    """The endpoint does not accept connections."""
 
 
 class ShuttingDownError(RoutingError):
-    """The router is stopping and takes no new request."""
+    """The router is shutting down and accepts no new requests."""
 
     def __str__(self) -> str:
         return "the router is shutting down"
 
 
 class PluginError(RoutingError):
-    """A filter, picker or profile picker raised. The client is not told which; the log is."""
+    """A filter, picker or profile picker failed. Which one is logged, but not sent to the client."""
 
     def __init__(self, plugin: str, cause: Exception | str) -> None:
         super().__init__(plugin, cause)

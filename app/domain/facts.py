@@ -1,4 +1,4 @@
-"""Facts: what producers found out about a request before it is scheduled."""
+"""Facts: what producers determine about a request before it is scheduled."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ NOTHING: Mapping[str, float] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AnyFactKey:
-    """Names one kind of fact and the producer instance it comes from.
+    """Identifies a kind of fact and the producer instance that provides it.
 
-    Two keys are equal when name and producer are. A producer publishes under its own instance name, so a
-    consumer that wants the fact of a renamed producer names it with `of`. `producer` is at first the plugin type
-    that produces the fact when nothing configured does.
+    Keys are equal if name and producer are equal. A producer publishes under its own instance name; consumers select
+    another instance with `of`. The initial `producer` is the plugin type that is added if no configured plugin
+    produces the fact.
     """
 
     name: str
@@ -29,7 +29,7 @@ class AnyFactKey:
     _hash: int = field(init=False, repr=False)
 
     def of(self, producer: str | None) -> Self:
-        """The same fact from another producer; None or "" keep this one's."""
+        """The same fact from another producer; None or "" keep the current one."""
         return replace(self, producer=producer) if producer else self
 
     def __post_init__(self) -> None:
@@ -47,7 +47,7 @@ class AnyFactKey:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FactKey(AnyFactKey, Generic[T]):
-    """A fact about the request: one value, `default` where no producer set it."""
+    """A fact about the request: one value, `default` if no producer set it."""
 
     default: T
 
@@ -56,23 +56,23 @@ class FactKey(AnyFactKey, Generic[T]):
 class EndpointFactKey(AnyFactKey):
     """A fact about each endpoint: a mapping from endpoint name to a number.
 
-    An endpoint that the mapping lacks counts as `default`. The mapping may be live: it is read when the decision
-    is made, so endpoints that came or went while the request waited are treated right. One that is a `Columnar` as
-    well is asked for the whole column at once.
+    An endpoint missing from the mapping has the value `default`. The mapping may be live: it is read when the decision
+    is made, so it may reflect endpoints that were added or removed in the meantime. A mapping that is `Columnar` is
+    read one column at a time.
     """
 
     default: float = 0.0
 
 
 class Columnar(Protocol):
-    """A mapping that can give the values of many endpoints faster than one by one."""
+    """A mapping that can look up the values of many endpoints at once."""
 
     def column(self, names: tuple[str, ...], default: float) -> NDArray[np.float64]:
-        """The value of each of `names`, `default` for those that it lacks: a new array without NaN."""
+        """A new array with the value for each of `names`, `default` for missing ones. It has no NaN."""
 
 
 class Facts:
-    """An immutable collection of facts by key."""
+    """An immutable mapping of facts."""
 
     __slots__ = ("_values",)
 
@@ -80,15 +80,15 @@ class Facts:
         self._values: Mapping[AnyFactKey, object] = values or {}
 
     def get(self, key: FactKey[T]) -> T:
-        """The request's value under `key`, else the key's default."""
+        """The value under `key`, or the default of the key."""
         return cast("T", self._values.get(key, key.default))
 
     def per_endpoint(self, key: EndpointFactKey) -> Mapping[str, float]:
-        """The numbers by endpoint name under `key`; empty when nothing produced it."""
+        """The numbers under `key` by endpoint name; empty if there are none."""
         return cast("Mapping[str, float]", self._values.get(key, NOTHING))
 
     def and_(self, found: Mapping[AnyFactKey, object]) -> Facts:
-        """These facts and `found`, which wins."""
+        """These facts updated with `found`."""
         return Facts({**self._values, **found}) if found else self
 
     def __contains__(self, key: object) -> bool:

@@ -1,4 +1,4 @@
-"""How a routed request ended."""
+"""The outcome of a routed request."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ class Ending(StrEnum):
     COMPLETED = "completed"
     CLIENT_LEFT = "client-left"
     UPSTREAM_FAILED = "upstream-failed"
-    """The endpoint failed before it answered, or broke off its answer."""
+    """The endpoint failed before it responded, or aborted its response."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The end of an attempt. Times are seconds since the request arrived; None means it never came that far."""
+    """The outcome of an attempt. Times are in seconds since the request arrived; None means not reached."""
 
     ending: Ending
     duration: float
     final: bool = True
-    """Whether the request ended with it. Else it is scheduled anew, or refused."""
+    """Whether the request ended with this attempt. If not, it is retried or rejected."""
     status: int | None = None
-    """HTTP status of the endpoint's answer."""
+    """HTTP status of the response from the endpoint."""
     first_byte: float | None = None
     attempts: int = 1
     response_bytes: int = 0
     usage: Usage | None = None
-    """What the engine says that the answer cost, if it says it."""
+    """Token usage as reported by the engine, None if it reports none."""

@@ -1,4 +1,4 @@
-"""The request as plugins see it."""
+"""Requests before and after parsing."""
 
 from __future__ import annotations
 
@@ -10,70 +10,70 @@ from typing import Any
 from app.domain.facts import NO_FACTS, Facts
 
 BYTES_PER_TOKEN = 4
-"""No tokenizer is used: a token is taken to be four bytes of UTF-8."""
+"""Estimate used instead of a tokenizer: a token is four bytes of UTF-8."""
 
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class RawRequest:
-    """A request as it came, before anything of its body is understood."""
+    """A request as received, before its body is parsed."""
 
     id: str
     path: str
     """Without the query."""
     body: bytes
-    """Decompressed."""
+    """After decompression."""
     method: str = "POST"
     headers: Mapping[str, str] = field(default_factory=lambda: NO_HEADERS)
-    """Lower-case names; of a repeated header the values joined by a comma."""
+    """Names in lower case; the values of a repeated header are joined by commas."""
     size: int = 0
-    """Bytes of the body as it came."""
+    """Size of the body in bytes as received, before decompression."""
 
     def parsed(self, **fields: Any) -> InferenceRequest:
-        """The request with what a parser found: `fields` of `InferenceRequest` besides these."""
+        """The parsed request. `fields` are the fields of `InferenceRequest` that a raw request doesn't have."""
         return InferenceRequest(self.id, self.path, self.method, headers=self.headers, size=self.size, **fields)
 
 
 @dataclass(frozen=True, slots=True)
 class InferenceRequest:
-    """One request for inference, parsed and unchanged ever after.
+    """A parsed inference request. Immutable.
 
-    `prompts` are the bytes that the engine's prefix cache would key on, one entry per independent prompt, in
-    the order the engine reads them: tool definitions, then each message's role and content, an image as its
-    digest; token ids as four bytes each. It is empty where the body was not understood or has no prompt.
+    `prompts` holds, for each independent prompt, the bytes that the engine's prefix cache depends on, in the order
+    in which the engine reads them: tool definitions, then role and content of each message, with a digest for each
+    image; token ids take four bytes each. It is empty if the body was not parsed or has no prompt.
     """
 
     id: str
     path: str
     method: str = "POST"
     model: str = ""
-    """The model asked for; with LoRA the adapter's name. Empty when the body names none."""
+    """The requested model, or the name of a LoRA adapter. Empty if the body names none."""
     adapter: str | None = None
-    """A LoRA adapter named beside the model (SGLang's `lora_path`)."""
+    """A LoRA adapter requested in addition to the model (SGLang's `lora_path`)."""
     cache_salt: str | None = None
     prompts: tuple[bytes, ...] = ()
     headers: Mapping[str, str] = field(default_factory=lambda: NO_HEADERS)
-    """Lower-case names; of a repeated header the values joined by a comma."""
+    """Names in lower case; the values of a repeated header are joined by commas."""
     streaming: bool = False
     max_output_tokens: int | None = None
     size: int = 0
-    """Bytes of the body as it came."""
+    """Size of the body in bytes as received, before decompression."""
     facts: Facts = field(default=NO_FACTS)
 
     @property
     def prompt_bytes(self) -> int:
-        """Bytes of all prompts."""
+        """Total size of the prompts in bytes."""
         return sum(map(len, self.prompts))
 
     @property
     def prompt_tokens(self) -> int:
-        """Estimated tokens of all prompts, each rounded up."""
+        """Estimated number of tokens in all prompts, rounded up for each."""
         return sum(-(-len(prompt) // BYTES_PER_TOKEN) for prompt in self.prompts)
 
     def with_facts(self, facts: Facts) -> InferenceRequest:
-        """This request with `facts` in place of its own."""
-        return InferenceRequest(  # `replace` would take twice as long, and every request comes by here
+        """A copy with `facts` instead of its own."""
+        return InferenceRequest(  # called for every request; `replace` takes twice as long
             self.id,
             self.path,
             self.method,

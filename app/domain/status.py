@@ -1,4 +1,4 @@
-"""What the fleet knows of one endpoint."""
+"""The state of an endpoint in the fleet."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from app.domain.metrics import EndpointMetrics
 
 @dataclass(frozen=True, slots=True)
 class EndpointStatus:
-    """What is known of one endpoint. Times are seconds of the pool's clock."""
+    """The state of an endpoint. Times are in seconds of the pool's clock."""
 
     endpoint: Endpoint
     up: bool = True
     incarnation: int = 0
-    """Another number each time it came, or came up again."""
+    """Changes each time the endpoint is added or comes up again."""
     since: float = 0.0
-    """When it came up or went down."""
+    """When the endpoint came up or went down."""
     reason: str = ""
-    """Why it is down, or why its metrics can't be had."""
+    """Why the endpoint is down, or why its metrics can't be scraped."""
     metrics: EndpointMetrics | None = None
-    """The last reading, however old."""
+    """The latest metrics, regardless of their age."""
     read_at: float = -math.inf
     models: frozenset[str] | None = None
-    """Models it lists, None as long as it was not asked or did not say."""
+    """The models that the endpoint serves, None if not known yet."""

@@ -1,4 +1,4 @@
-"""What an answer cost, as the engine counted it."""
+"""Token usage as counted by the engine."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of a request and of its answer; None is what the engine did not say."""
+    """Tokens of a request and its response. None means not reported."""
 
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     cached_tokens: int | None = None
-    """Those of the prompt that were in the engine's prefix cache."""
+    """Prompt tokens found in the prefix cache of the engine."""
 
     def updated(self, later: Usage) -> Usage:
-        """These with what `later` says in their place."""
+        """This usage, updated with the counts that `later` reports."""
         return Usage(
             self.prompt_tokens if later.prompt_tokens is None else later.prompt_tokens,
             self.completion_tokens if later.completion_tokens is None else later.completion_tokens,

@@ -1,1 +1,1 @@
-"""What `pointsman explain` reads and prints."""
+"""`pointsman explain`: one decision, made offline, and how it is read and printed."""

@@ -1,10 +1,9 @@
-"""One request's decision, made offline from what is given, with all that led to it."""
+"""One request's decision, made offline, with everything that led to it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from random import Random
+from dataclasses import dataclass, field
 from typing import Never, cast
 
 from app.domain.candidates import Candidates
@@ -13,19 +12,22 @@ from app.domain.endpoint import Endpoint
 from app.domain.errors import BodyTooLargeError, RoutingError
 from app.domain.facts import AnyFactKey, EndpointFactKey, FactKey
 from app.domain.metrics import EndpointMetrics
+from app.domain.named import Named
 from app.domain.request import InferenceRequest, RawRequest
-from app.extension import Pool, Producer, ProfilePicker
+from app.extension import Clock, Pool, Producer, ProfilePicker
 from app.extension.facts import ACTIVE_ADAPTERS, KV_CACHE_USAGE, RUNNING, WAITING, WAITING_ADAPTERS
+from app.fleet.pool import EndpointPool
+from app.parsing.parsers import Parsers
+from app.planning.plan import Plan
+from app.routing.in_flight import InFlightRequests
+from app.routing.observers import Observers
 from app.routing.pipeline import Pipeline
 from app.routing.router import Router
-from app.scheduling.profile import Named
+from app.scheduling.profile import Profile
 from app.scheduling.scheduler import Scheduler
-from containers import parts
-from containers.application import ApplicationContainer
-from containers.assembly import Checked
 
 NOW = 1000.0
-"""What the clock shows all the time, in seconds."""
+"""The time that the clock shows, in seconds."""
 
 COLUMN_FACTS = frozenset(key.name for key in (WAITING, RUNNING, KV_CACHE_USAGE, ACTIVE_ADAPTERS, WAITING_ADAPTERS))
 """Facts that only stand for what an endpoint's metrics say."""
@@ -33,15 +35,15 @@ COLUMN_FACTS = frozenset(key.name for key in (WAITING, RUNNING, KV_CACHE_USAGE, 
 
 @dataclass(frozen=True, slots=True)
 class GivenEndpoint:
-    """An endpoint and what is to be taken as known of it."""
+    """An endpoint and what is assumed of it."""
 
     endpoint: Endpoint
     metrics: EndpointMetrics | None = None
-    """None for an endpoint that is unknown."""
+    """None if they are unknown."""
     in_flight: int = 0
     models: frozenset[str] | None = None
     facts: Mapping[EndpointFactKey, float] = field(default_factory=dict)
-    """They win over what producers find."""
+    """They take precedence over what producers find."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +71,27 @@ class Explanation:
     """Why there is no decision."""
 
 
-def known_facts(checked: Checked) -> Sequence[AnyFactKey]:
-    """The facts that the configuration's plugins produce or read, less those that stand for metrics."""
-    plan = checked.plan
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What makes decisions by the configuration at hand. Its plugins are built, and not started."""
+
+    plan: Plan
+    pool: EndpointPool
+    """With nothing in it."""
+    in_flight: InFlightRequests
+    clock: Clock
+    parsers: Parsers
+    profile_picker: Named[ProfilePicker]
+    profiles: Mapping[str, Profile]
+    producers: Sequence[Named[Producer]]
+    body_bytes: int
+    """Largest body."""
+    producer_deadline: float
+    """Seconds."""
+
+
+def known_facts(plan: Plan) -> Sequence[AnyFactKey]:
+    """The facts that the plan's plugins produce or read, without those that stand for metrics."""
     produced = [
         key for name in plan.producers for key in plan.plugins[name].type.produces(name, plan.plugins[name].params)
     ]
@@ -84,36 +104,31 @@ def known_facts(checked: Checked) -> Sequence[AnyFactKey]:
 
 
 async def explain(
-    checked: Checked, raw: RawRequest, endpoints: Sequence[GivenEndpoint] | None, *, seed: int
+    parts: Parts, raw: RawRequest, endpoints: Sequence[GivenEndpoint], faults: list[PluginFault]
 ) -> Explanation:
     """Decides on `raw` as the router would, and keeps what it did on the way.
 
-    Without `endpoints` it has those that the configuration writes down. Plugins are built and not started; a request
-    by the HTTP client that they are given fails. Nothing is told to plugins that observe.
+    `faults` is where failures of plugins are reported. No observer is called.
     """
-    faults: list[PluginFault] = []
-    container = checked.container(
-        clock=_StandingClock(), random=Random(seed), http_client=_NoNetwork(), fault_reporter=faults.append
-    )
-    given = _written_down(checked) if endpoints is None else endpoints
-    _fill(container, given)
-    router, watch, facts = container.router(), _Watch(container.generation().profile_picker().plugin), _facts_of(given)
-    router.pipeline = _observed(container, router.pipeline, watch, facts)
-    request, refusal = _parsed(router, raw, container.settings().transports.http.limits.body_bytes)
+    facts = _facts_of(endpoints)
+    _fill(parts, endpoints)
+    watch = _Watch(parts.profile_picker.plugin)
+    router = _router(parts, watch, facts, faults)
+    request, refusal = _parsed(parts, raw)
     decision = None
     if refusal is None:
         request, decision, refusal = await _decided(router, request.with_facts(request.facts.and_(facts)))
     results = {**watch.finished, **(decision.results if decision else {})}
     for result in results.values():
-        faults += [fault for fault in result.faults if not any(fault is told for told in faults)]
-    pool, plan = router.pool, checked.plan
+        faults += [fault for fault in result.faults if not any(fault is known for known in faults)]
+    pool, plan = parts.pool, parts.plan
     every = pool.candidates(request.facts)
     return Explanation(
         request=request,
         endpoints=every,
         serving=frozenset(pool.candidates(model=request.model).names),
         models={one.endpoint.name: None if one.models is None else sorted(one.models) for one in pool.statuses()},
-        facts=[key for key in known_facts(checked) if _is_shown(key, request, every, faults)],
+        facts=[key for key in known_facts(plan) if _is_shown(key, request, every, faults)],
         profile_picker=plan.profile_picker,
         pickers={profile.name: profile.picker for profile in plan.profiles},
         results=results,
@@ -123,19 +138,14 @@ async def explain(
     )
 
 
-def _written_down(checked: Checked) -> Sequence[GivenEndpoint]:
-    return [GivenEndpoint(one) for one in parts.static_endpoints(checked.configuration.settings.pool.endpoints, ())()]
-
-
-def _fill(container: ApplicationContainer, given: Sequence[GivenEndpoint]) -> None:
-    pool, in_flight = container.pool(), container.in_flight()
-    pool.replace_all([one.endpoint for one in given])
+def _fill(parts: Parts, given: Sequence[GivenEndpoint]) -> None:
+    parts.pool.replace_all([one.endpoint for one in given])
     for one in given:
         if one.metrics is not None:
-            pool.record(one.endpoint, one.metrics)
-        pool.record_models(one.endpoint, one.models)
+            parts.pool.record(one.endpoint, one.metrics)
+        parts.pool.record_models(one.endpoint, one.models)
         for _ in range(one.in_flight):
-            in_flight.enter(one.endpoint.name)
+            parts.in_flight.enter(one.endpoint.name)
 
 
 def _facts_of(given: Sequence[GivenEndpoint]) -> Mapping[AnyFactKey, Mapping[str, float]]:
@@ -146,35 +156,35 @@ def _facts_of(given: Sequence[GivenEndpoint]) -> Mapping[AnyFactKey, Mapping[str
     return facts
 
 
-def _observed(
-    container: ApplicationContainer,
-    pipeline: Pipeline,
+def _router(
+    parts: Parts,
     watch: _Watch,
     facts: Mapping[AnyFactKey, Mapping[str, float]],
-) -> Pipeline:
-    """`pipeline` with `watch` in place of its profile picker and `facts` over those of its producers."""
-    generation = container.generation()
-    return replace(
-        pipeline,
-        scheduler=Scheduler(Named(generation.profile_picker().name, watch), generation.profiles()),
-        producers=tuple(Named(name, _GivenWins(producer, facts)) for name, producer in pipeline.producers),
-        on_scheduled=(),
-        on_first_byte=(),
-        on_finished=(),
-        on_refused=(),
+    faults: list[PluginFault],
+) -> Router:
+    """A router with `watch` in place of the profile picker, and `facts` over those of the producers."""
+    pipeline = Pipeline(
+        scheduler=Scheduler(Named(parts.profile_picker.name, watch), parts.profiles),
+        observers=Observers(report=faults.append),
+        producers=tuple(Named(name, _GivenWins(producer, facts)) for name, producer in parts.producers),
+    )
+    return Router(
+        pool=parts.pool,
+        in_flight=parts.in_flight,
+        clock=parts.clock,
+        pipeline=pipeline,
+        producer_deadline=parts.producer_deadline,
     )
 
 
-def _parsed(router: Router, raw: RawRequest, limit: int) -> tuple[InferenceRequest, RoutingError | None]:
-    """The request; where it can't be read, what is known of it, and the error."""
+def _parsed(parts: Parts, raw: RawRequest) -> tuple[InferenceRequest, RoutingError | None]:
+    """The request; if it can't be parsed, what is known of it, and the error."""
     try:
-        if len(raw.body) > limit:
-            raise BodyTooLargeError(limit)
-        return router.parse(raw), None
+        if len(raw.body) > parts.body_bytes:
+            raise BodyTooLargeError(parts.body_bytes)
+        return parts.parsers.parse(raw), None
     except RoutingError as error:
-        request = raw.parsed()
-        router.refuse(request, error)
-        return request, error
+        return raw.parsed(), error
 
 
 async def _decided(
@@ -201,22 +211,22 @@ def _is_shown(key: AnyFactKey, request: InferenceRequest, endpoints: Candidates,
     return True
 
 
-class _StandingClock:
-    """The same time for ever."""
+class StandingClock:
+    """A clock that always shows the same time."""
 
     def now(self) -> float:
         return NOW
 
 
-class _NoNetwork:
-    """In place of the HTTP client."""
+class NoNetwork:
+    """Replaces the HTTP client."""
 
     async def get(self, url: str, **_: object) -> Never:
         raise ConnectionError(f"no connection is opened to explain a decision: {url}")
 
 
 class _Watch:
-    """A profile picker that has another do the work, and keeps what it was shown."""
+    """A profile picker that delegates to another, and keeps what it was given."""
 
     def __init__(self, picker: ProfilePicker) -> None:
         self._picker = picker
@@ -234,7 +244,7 @@ class _Watch:
 
 
 class _GivenWins:
-    """A producer whose facts give way to given ones, endpoint by endpoint, before the next producer sees them."""
+    """A producer whose facts are replaced by given ones, endpoint by endpoint, before the next producer runs."""
 
     def __init__(self, producer: Producer, given: Mapping[AnyFactKey, Mapping[str, float]]) -> None:
         self._producer = producer

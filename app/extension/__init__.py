@@ -1,4 +1,4 @@
-"""All that a plugin imports: the extension points, the values they meet, parameters, services, the marker.
+"""Everything that a plugin imports: extension points and their values, declarations, parameters, services, the marker.
 
 Plugins import these names from `pointsman`.
 """
@@ -12,6 +12,15 @@ from app.domain.facts import AnyFactKey, EndpointFactKey, FactKey, Facts
 from app.domain.metrics import EndpointMetrics
 from app.domain.outcome import Ending, Outcome
 from app.domain.request import BYTES_PER_TOKEN, InferenceRequest, RawRequest
+from app.extension.declarations import (
+    FactDeclaration,
+    KnownEngines,
+    NeedsFacts,
+    ProducesFacts,
+    RequiresProfiles,
+    SingleProfile,
+    WantsFacts,
+)
 from app.extension.facts import (
     ACTIVE_ADAPTERS,
     IN_FLIGHT_REQUESTS,
@@ -36,13 +45,14 @@ from app.extension.fleet import (
 from app.extension.marker import plugin
 from app.extension.params import Duration, PluginParams, PluginRef
 from app.extension.parsing import Parser
-from app.extension.requests import Lifecycle, OnFinished, OnFirstByte, OnRefused, OnScheduled, Producer
+from app.extension.requests import Lifecycle, OnFinished, OnFirstByte, OnRefused, OnScheduled, Producer, Successor
 from app.extension.scheduling import Filter, Keep, Picker, ProfilePicker, Scorer, Scores
 from app.extension.services import (
     Clock,
     HttpClient,
     HttpResponse,
     InFlight,
+    InFlightListener,
     MetricsRegistry,
     PluginName,
     Pool,
@@ -78,6 +88,7 @@ __all__ = [
     "EndpointMetrics",
     "EndpointSink",
     "Extractor",
+    "FactDeclaration",
     "FactKey",
     "Facts",
     "Filter",
@@ -85,12 +96,15 @@ __all__ = [
     "HttpClient",
     "HttpResponse",
     "InFlight",
+    "InFlightListener",
     "InferenceRequest",
     "Keep",
+    "KnownEngines",
     "Lifecycle",
     "Mask",
     "MetricsRegistry",
     "MetricsSource",
+    "NeedsFacts",
     "OnFinished",
     "OnFirstByte",
     "OnRefused",
@@ -105,16 +119,21 @@ __all__ = [
     "Pool",
     "PrefixShape",
     "Producer",
+    "ProducesFacts",
     "ProfilePicker",
     "ProfileResult",
     "Random",
     "RawRequest",
+    "RequiresProfiles",
     "RoutingError",
     "SaturatedError",
     "Scored",
     "Scorer",
     "Scores",
     "ScrapeError",
+    "SingleProfile",
+    "Successor",
+    "WantsFacts",
     "parse_address",
     "parse_authority",
     "plugin",

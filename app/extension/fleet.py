@@ -1,4 +1,4 @@
-"""The extension points of the fleet: where endpoints come from, and what is known of them."""
+"""The extension points of the fleet: discovery of endpoints, and their metrics."""
 
 from __future__ import annotations
 
@@ -10,51 +10,51 @@ from app.domain.metrics import EndpointMetrics
 
 
 class EndpointSink(Protocol):
-    """Receives what a discovery finds."""
+    """Receives the endpoints that a discovery finds."""
 
     def replace_all(self, endpoints: Sequence[Endpoint]) -> None:
-        """The endpoints are exactly these now; names must be unique."""
+        """Replaces the whole list; names must be unique."""
 
 
 @runtime_checkable
 class Discovery(Protocol):
-    """Finds endpoints and keeps them current."""
+    """Finds endpoints and follows changes."""
 
     async def discover(self, sink: EndpointSink) -> None:
-        """Gives `sink` the endpoints at once and at each change; returns when nothing can change any more.
+        """Passes the endpoints to `sink`, at once and after each change; returns when no more changes can come.
 
-        Raises `DiscoveryError` when the first list can't be had.
+        Raises `DiscoveryError` when the first list is not available.
         """
 
     def check(self) -> None:
-        """Reads what the first list comes from, without keeping it; raises `DiscoveryError`."""
+        """Checks that the first list is available, without keeping it. Raises `DiscoveryError`."""
 
 
 class DiscoveryError(Exception):
-    """Endpoints can't be discovered; the text says where and why."""
+    """Endpoints can't be discovered; the message says where and why."""
 
 
 @runtime_checkable
 class MetricsSource(Protocol):
-    """Reads one endpoint's raw data."""
+    """Fetches the raw metrics of an endpoint."""
 
     interval: float | None
-    """Seconds between reads, None for the pool's own."""
+    """Seconds between two scrapes; None for the pool's interval."""
 
     async def fetch(self, endpoint: Endpoint) -> Any:
-        """The endpoint's data in whatever form its extractors take. Raises `ScrapeError`."""
+        """The raw metrics, in the form that the source's extractors expect. Raises `ScrapeError`."""
 
 
 @runtime_checkable
 class Extractor(Protocol):
-    """Reads metrics out of what a source fetched."""
+    """Extracts metrics from what a source fetched."""
 
     def extract(self, endpoint: Endpoint, payload: Any) -> EndpointMetrics:
-        """The metrics in `payload`, which is taken whole or not at all. Raises `ScrapeError`."""
+        """The metrics in `payload`. Raises `ScrapeError` when it is invalid: a payload is used whole or not at all."""
 
 
 class ScrapeError(Exception):
-    """An endpoint's metrics can't be had or read. `unreachable` when nothing answered at its address."""
+    """Metrics could not be fetched or parsed. `unreachable` if nothing accepts connections at the address."""
 
     def __init__(self, cause: str, *, unreachable: bool = False) -> None:
         super().__init__(cause)

@@ -1,4 +1,4 @@
-"""The marker that makes a class a plugin."""
+"""The decorator that names a plugin class."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
 Stability = Literal["alpha", "beta", "stable"]
-"""How likely the plugin's parameters change. It is shown, it never gates."""
+"""How likely the parameters are to change. For the documentation only: any plugin can be used."""
 
 Category = Literal["affinity", "distribution", "balance", ""]
-"""What a scorer pulls towards: cached state, even load, or both."""
+"""What a scorer works towards: reuse of cached state, even load, or both."""
 
 MARK = "__pointsman_plugin__"
 
@@ -19,27 +19,27 @@ C = TypeVar("C", bound=type)
 
 @dataclass(frozen=True, slots=True)
 class PluginMark:
-    """What `@plugin` says about a class."""
+    """The arguments of `@plugin`."""
 
     type: str
     aliases: tuple[str, ...] = ()
     stability: Stability = "beta"
     category: Category = ""
     deprecated: Mapping[str, str] = field(default_factory=dict)
-    """Names of it that are on their way out, and the type to use instead of each."""
+    """Deprecated names, each with the type to use instead."""
 
 
 def plugin(
-    type: str,  # noqa: A002 - the name it has in YAML
+    type: str,  # noqa: A002 - the name of the key in YAML
     *,
     aliases: tuple[str, ...] = (),
     stability: Stability = "beta",
     category: Category = "",
     deprecated: Mapping[str, str] | None = None,
 ) -> Callable[[C], C]:
-    """Marks a class as the plugin `type`, the name that a configuration uses.
+    """Gives a class its plugin type: `type` is its name in a configuration, `aliases` are more names for it.
 
-    Nothing is registered: the catalogue finds marked classes where it looks for them.
+    Nothing is registered: the catalogue finds marked classes in `plugins/`, and the others by entry point or address.
     """
 
     def mark(cls: C) -> C:

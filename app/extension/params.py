@@ -1,4 +1,4 @@
-"""Parameters of plugins: frozen, strict, and able to name other plugins."""
+"""Parameters of plugins: frozen, strictly validated, and with references to other plugins."""
 
 from __future__ import annotations
 
@@ -7,30 +7,27 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import (
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
-    PlainSerializer,
-    WithJsonSchema,
 )
 from pydantic.alias_generators import to_camel
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
-from app.domain.durations import DURATION_PATTERN, format_duration, parse_duration
+from app.field_types import Duration as Duration  # noqa: PLC0414 - re-exported
 
 T = TypeVar("T")
 
 Resolve = Callable[[str, type], object]
-"""Takes a plugin's name and the extension point expected; returns what the parameter becomes."""
+"""Takes a plugin's name and the expected extension point; returns the value of the parameter."""
 
 
 class PluginParams(BaseModel):
-    """Base of a plugin's `Params`: unknown keys, wrong types and non-finite numbers are refused.
+    """Base class of a plugin's `Params`. Unknown keys, wrong types and numbers that are not finite are rejected.
 
-    Fields are snake_case here and camelCase in YAML, where `hash-block-size`, `hashBlockSize` and
-    `hash_block_size` are one key. Values are checked as JSON is: a list may fill a tuple or a set.
+    Fields are snake_case in Python and camelCase in YAML, where `hash-block-size`, `hashBlockSize` and
+    `hash_block_size` are the same key. Values are validated as JSON: a list is accepted for a tuple or a set.
     """
 
     model_config = ConfigDict(
@@ -48,7 +45,7 @@ class PluginParams(BaseModel):
 
 
 class _Reference:
-    """Makes an annotated field take a plugin's name and become that plugin."""
+    """Resolves an annotated field from a plugin's name to that plugin."""
 
     def __get_pydantic_core_schema__(self, source: type, _: GetCoreSchemaHandler) -> CoreSchema:
         def resolve(name: str, info: core_schema.ValidationInfo) -> object:
@@ -70,23 +67,8 @@ def _name_of(value: Any) -> str:
 
 
 PluginRef = Annotated[T, _Reference()]
-"""`decider: PluginRef[Decider]` names another plugin in YAML and *is* that plugin in the code.
+"""`decider: PluginRef[Decider]` is a plugin's name in YAML and the plugin itself in Python.
 
-It may be nested, optional, or in a list. Naming a plugin that is missing, disabled or of another kind is a fault of
-the configuration, and so is a cycle.
+A reference may be nested, optional or in a list. A configuration is invalid if the plugin is missing, disabled or of
+another extension point, and if references form a cycle.
 """
-
-
-def _seconds(value: object) -> float:
-    return value if isinstance(value, float) else parse_duration(value)  # a default is given in seconds
-
-
-Duration = Annotated[
-    float,
-    BeforeValidator(_seconds),
-    PlainSerializer(format_duration),
-    WithJsonSchema(
-        {"type": "string", "pattern": DURATION_PATTERN, "description": "a duration such as 250ms, 1.5s or 1h30m"}
-    ),
-]
-"""Seconds in the code, text such as `250ms` in YAML."""

@@ -1,4 +1,4 @@
-"""The extension point that makes requests of what came over the wire."""
+"""The extension point that parses requests."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from app.domain.request import InferenceRequest, RawRequest
 
 @runtime_checkable
 class Parser(Protocol):
-    """Reads the requests of one API. Synchronous and pure."""
+    """Parses the requests of one API. Synchronous and pure."""
 
     paths: Sequence[str]
-    """Ends of the paths that it reads, by whole segments, such as `chat/completions`; empty for all that nobody else
-    claims. A class attribute."""
+    """Suffixes of the paths that it parses, in whole segments, such as `chat/completions`. Empty for every path that
+    no other parser claims. A class attribute."""
 
     def parse(self, raw: RawRequest) -> InferenceRequest:
-        """The request, made by `raw.parsed(…)`. Raises `BadRequestError` when the body can't be understood."""
+        """The parsed request, made by `raw.parsed(…)`. Raises `BadRequestError` when the body is invalid."""

@@ -1,9 +1,9 @@
-"""The extension points around a decision: before it, and what learns from how it went."""
+"""The extension points before and after a decision."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from app.domain.decision import Decision
 from app.domain.errors import RoutingError
@@ -15,27 +15,26 @@ from app.extension.services import Pool
 
 @runtime_checkable
 class Producer(Protocol):
-    """Finds facts about a request. All waiting and all I/O before a decision happen here.
+    """Produces facts about a request. This is the only place for I/O and waiting before a decision.
 
-    A class says what it gives and takes by `produces(name, params)` and `needs(params)`, class methods or plain
-    class attributes holding a tuple of fact keys.
+    The class declares its facts: see `ProducesFacts`, `NeedsFacts` and `WantsFacts`.
     """
 
     async def produce(self, request: InferenceRequest, pool: Pool) -> Mapping[AnyFactKey, object]:
-        """Facts by key. The request carries the facts of the producers that this one needs."""
+        """Facts by key. `request` already has the facts of the producers that this one needs."""
 
 
 @runtime_checkable
 class OnScheduled(Protocol):
-    """Told of each decision, in the same step of the event loop. Must not block."""
+    """Called right after each decision, before any other task runs. Must not block."""
 
     def on_scheduled(self, request: InferenceRequest, decision: Decision) -> None:
-        """Called once per decision: again when a failed attempt is scheduled anew."""
+        """Called once per decision, so again when a request is retried."""
 
 
 @runtime_checkable
 class OnFirstByte(Protocol):
-    """Told when an endpoint begins to answer. Must not block."""
+    """Called when the response begins. Must not block."""
 
     def on_first_byte(self, request: InferenceRequest, decision: Decision) -> None:
         """Called at most once per request."""
@@ -43,7 +42,7 @@ class OnFirstByte(Protocol):
 
 @runtime_checkable
 class OnFinished(Protocol):
-    """Told how a scheduled request ended. Must not block."""
+    """Called when a scheduled request ends. Must not block."""
 
     def on_finished(self, request: InferenceRequest, decision: Decision, outcome: Outcome) -> None:
         """Called exactly once for each `on_scheduled`, with the outcome of that attempt."""
@@ -51,18 +50,31 @@ class OnFinished(Protocol):
 
 @runtime_checkable
 class OnRefused(Protocol):
-    """Told of each request that was answered without an endpoint's answer. Must not block."""
+    """Called for each request that gets an error response of the router. Must not block."""
 
     def on_refused(self, request: InferenceRequest, error: RoutingError) -> None:
-        """Called once for a request that no `on_finished` with a final outcome is called for."""
+        """Called once for a request, unless `on_finished` is called for it with a final outcome."""
 
 
 @runtime_checkable
 class Lifecycle(Protocol):
-    """Optional for any plugin: something to start and stop."""
+    """Optional for any plugin: starts and stops with its generation."""
 
     async def start(self) -> None:
-        """Called before the first request of its generation."""
+        """Called before the first request of the generation."""
 
     async def stop(self) -> None:
-        """Called after the last request of its generation; also if `start` was cancelled."""
+        """Called after the last request of the generation; also if `start` was cancelled."""
+
+
+@runtime_checkable
+class Successor(Protocol):
+    """Optional for a plugin that learns: it inherits what its predecessor learnt when the configuration is reloaded."""
+
+    def inherit_from(self, predecessor: Any) -> None:
+        """Takes over what `predecessor` learnt, as far as it still fits the parameters.
+
+        Called before `start`. `predecessor` is an instance of the same class, of the previous configuration: the one of
+        the same name, or whatever its name if both configurations have just one. It goes on serving until its last
+        request has finished, and goes on alone if the reload fails. So don't change it; share objects with it.
+        """

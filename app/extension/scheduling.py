@@ -1,4 +1,4 @@
-"""The extension points of a decision, in the order a request meets them. All are synchronous and pure."""
+"""The extension points of scheduling, in the order in which they are called. All are synchronous and pure."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from app.domain.endpoint import Endpoint
 from app.domain.request import InferenceRequest
 
 Keep = Sequence[bool] | NDArray[np.bool_]
-"""One boolean per candidate, aligned with them: stay or go."""
+"""One boolean per candidate, in their order: whether it stays."""
 
 Scores = Sequence[float] | NDArray[np.float64]
-"""One number in [0, 1] per candidate, aligned with them; more is better."""
+"""One number in [0, 1] per candidate, in their order; higher is better."""
 
 
 @runtime_checkable
 class ProfilePicker(Protocol):
-    """Chooses which profiles run for a request, and what their results mean. One per configuration."""
+    """Chooses the profiles that run for a request, and makes the decision from their results. One per configuration."""
 
     def pick_profiles(
         self, request: InferenceRequest, profiles: Sequence[str], finished: Mapping[str, ProfileResult]
     ) -> Sequence[str]:
-        """Names out of `profiles` to run now, given what has `finished`; none ends the loop.
+        """Names of the `profiles` to run next, given the results of those that have `finished`; none ends the loop.
 
         Raises `BadRequestError` when the request asks for a profile that does not exist.
         """
 
     def conclude(self, request: InferenceRequest, finished: Mapping[str, ProfileResult]) -> Decision:
-        """The decision, once `pick_profiles` has returned no more names."""
+        """The decision; called once `pick_profiles` returns no more names."""
 
 
 @runtime_checkable
 class Filter(Protocol):
-    """Says which candidates may stay. Filters of a profile run in the order written."""
+    """Removes candidates. The filters of a profile run in their order in the configuration."""
 
     def filter(self, request: InferenceRequest, candidates: Candidates) -> Keep:
-        """One boolean per candidate. Keeping none ends the profile without a pick."""
+        """One boolean per candidate, True to keep it. Keeping none ends the profile without a pick."""
 
 
 @runtime_checkable
@@ -49,12 +49,12 @@ class Scorer(Protocol):
     """Rates the candidates that passed the filters."""
 
     def score(self, request: InferenceRequest, candidates: Candidates) -> Scores:
-        """One number per candidate, clamped to [0, 1]; NaN counts as 0 and as a fault."""
+        """One number per candidate. Scores are clamped to [0, 1]; NaN counts as 0 and is reported as a fault."""
 
 
 @runtime_checkable
 class Picker(Protocol):
-    """Turns totals into destinations. Exactly one in a profile."""
+    """Picks endpoints by their weighted totals. Exactly one per profile."""
 
     def pick(self, request: InferenceRequest, scored: Scored) -> Sequence[Endpoint]:
-        """At least one endpoint of `scored.candidates`, which is never empty, best first."""
+        """At least one endpoint of `scored.candidates`, best first. There is always at least one candidate."""

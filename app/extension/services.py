@@ -9,8 +9,10 @@ from typing import NewType, Protocol, TypeVar
 from prometheus_client import CollectorRegistry
 
 from app.domain.candidates import Candidates
+from app.domain.decision import Decision
 from app.domain.endpoint import Endpoint
 from app.domain.facts import Facts
+from app.domain.request import InferenceRequest
 
 T = TypeVar("T")
 
@@ -39,7 +41,7 @@ class Random(Protocol):
 
 
 class HttpResponse(Protocol):
-    """A whole answer."""
+    """A whole response."""
 
     @property
     def status(self) -> int:
@@ -64,16 +66,39 @@ class HttpClient(Protocol):
         """Reads `url` whole, redirects not followed. `tls` False trusts any certificate; `socket` is the path of a
         Unix socket to connect to.
 
-        Raises `ConnectionError` when nothing answered there, `TimeoutError` when it took over `timeout` seconds,
-        another `OSError` when the answer broke off or is too large.
+        Raises `ConnectionError` when nothing accepts the connection, `TimeoutError` after `timeout` seconds, another
+        `OSError` when the response is incomplete or too large.
         """
 
 
+class InFlightListener(Protocol):
+    """Follows the decisions in flight. Its methods are called in one step of the event loop and must not block."""
+
+    def on_entered(self, request: InferenceRequest, decision: Decision) -> None:
+        """A decision was made: the request goes to its endpoints. The object `decision` stays the same to its end."""
+
+    def on_responded(self, decision: Decision) -> None:
+        """The endpoint began to respond; called at most once."""
+
+    def on_left(self, decision: Decision) -> None:
+        """The attempt ended, however it ended; called exactly once."""
+
+
 class InFlight(Protocol):
-    """The requests of this process that an endpoint has not finished."""
+    """The requests of this process that have not ended. They outlive a reload, so a plugin that follows them may be
+    rebuilt at any time."""
 
     def count(self, endpoint: str, /) -> int:
-        """How many, by endpoint name."""
+        """Requests in flight to the endpoint of that name."""
+
+    def follow(self, listener: InFlightListener, name: str) -> None:
+        """Calls `listener` for every decision in flight, and from now on as requests come and go, until `unfollow`.
+
+        `name` is the plugin's, for reports of its failures. Call it in `start`, not in the constructor.
+        """
+
+    def unfollow(self, listener: InFlightListener) -> None:
+        """Ends `follow`."""
 
 
 class Pool(Protocol):
@@ -81,7 +106,7 @@ class Pool(Protocol):
 
     @property
     def names(self) -> frozenset[str]:
-        """Names of the endpoints that are up; the same object until the list is touched."""
+        """Names of the endpoints that are up; the same object until the list changes."""
 
     def candidates(self, facts: Facts = ...) -> Candidates:
         """The endpoints that are up, with `facts`."""
@@ -90,7 +115,7 @@ class Pool(Protocol):
         """An endpoint by name, up or down."""
 
     def incarnation(self, name: str, /) -> int:
-        """A number that changes whenever what the endpoint had in memory is gone: it was down, or is another one."""
+        """A number that changes when the endpoint's memory is lost: it was down, or was replaced."""
 
 
 MetricsRegistry = CollectorRegistry
@@ -101,6 +126,7 @@ __all__ = [
     "HttpClient",
     "HttpResponse",
     "InFlight",
+    "InFlightListener",
     "MetricsRegistry",
     "PluginName",
     "Pool",

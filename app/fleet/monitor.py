@@ -1,4 +1,4 @@
-"""Watches every endpoint: reads its metrics, lists its models, sees whether anything answers there."""
+"""Watches every endpoint: scrapes its metrics, lists its models, checks whether it accepts connections."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from dataclasses import dataclass
 
 from app.domain.endpoint import Endpoint
 from app.domain.metrics import EndpointMetrics
+from app.domain.status import EndpointStatus
 from app.extension.fleet import Extractor, MetricsSource, ScrapeError
 from app.extension.services import Clock, Random
 from app.fleet.pool import EndpointPool
 from app.fleet.probe import is_ours
 
 SPREAD = 0.1
-"""Share of the interval by which reads are spread, so that endpoints are not all read at once."""
+"""Share of the interval by which scrapes are spread, so that endpoints are not all scraped at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A source of metrics and what reads them out of its data."""
+    """A metrics source and the extractors that read its data."""
 
     source: MetricsSource
     extractors: Sequence[Extractor]
@@ -32,11 +33,11 @@ class MonitorOptions:
     """Times in seconds."""
 
     interval: float = 1.0
-    """Between two reads of an endpoint."""
+    """Between two scrapes of an endpoint."""
     timeout: float = 1.0
-    """Of one read."""
+    """Of one scrape, model list or connection."""
     models_interval: float = 10.0
-    """Between two looks at an endpoint's model list; 0 never looks."""
+    """Between two reads of an endpoint's model list; 0 never reads it."""
 
 
 class FleetMonitor:
@@ -54,8 +55,8 @@ class FleetMonitor:
         options: MonitorOptions,
         on_change: Callable[[Endpoint, str], None] = lambda _endpoint, _change: None,
     ) -> None:
-        """`list_models` gives an endpoint's models, None if it does not say. `probe` connects to an endpoint or raises
-        `OSError`. `on_change` is told of each endpoint that goes `down`, comes `up`, or can't be `read` any more."""
+        """`list_models` reads an endpoint's models, None if it has no list. `probe` connects to an endpoint or raises
+        `OSError`. `on_change` is called when an endpoint goes down, comes up, or its metrics become unreadable."""
         self._pool = pool
         self._bindings = tuple(bindings)
         self._list_models = list_models
@@ -68,55 +69,49 @@ class FleetMonitor:
         self._ending: set[asyncio.Task[None]] = set()
         self._running = False
 
-    async def start(self) -> None:
-        """Begins to watch the pool's endpoints, now and as they change."""
+    def start(self) -> None:
+        """Watches the pool's endpoints, now and as the list changes. Needs a running event loop."""
         self._running = True
-        self._pool.subscribe(self._follow)
-        self._pool.ask_models_with(self.refresh_models)
+        self._pool.table.subscribe(self._follow)
+        self._pool.table.subscribe_to_suspicions(self._suspect)
         self._follow()
 
     async def stop(self) -> None:
         """Stops watching; returns when every task has ended."""
+        if not self._running:
+            return
         self._running = False
+        self._pool.table.unsubscribe(self._follow)
+        self._pool.table.unsubscribe_from_suspicions(self._suspect)
         for name in list(self._watches):
             self._end(name)
         await asyncio.gather(*self._ending, return_exceptions=True)
 
     async def initial_scrape(self, timeout: float) -> None:  # noqa: ASYNC109 - a bound, not a cancel scope
-        """Waits until each endpoint was looked at once, `timeout` seconds at most."""
+        """Waits until each endpoint has been scraped once, `timeout` seconds at most."""
         seen = [watch.seen.wait() for watch in self._watches.values()]
         with suppress(TimeoutError):
             await asyncio.wait_for(asyncio.gather(*seen), timeout)
 
-    def change(self, bindings: Sequence[Binding], options: MonitorOptions) -> None:
-        """Reads from other sources, or at other intervals, from now on; if anything changed, at once."""
-        if (tuple(bindings), options) == (self._bindings, self._options):
-            return
-        self._bindings, self._options = tuple(bindings), options
-        for watch in self._watches.values():
-            watch.wake.set()
+    async def refresh_models(self) -> None:
+        """Reads all model lists again, unless that was done within the last second."""
+        await asyncio.gather(*(self._refresh_models(watch, 1.0) for watch in self._watches.values()))
 
-    def suspect(self, endpoint: Endpoint) -> None:
-        """Looks at `endpoint` at once: a request to it has just failed."""
+    def _suspect(self, endpoint: Endpoint) -> None:
+        """Checks `endpoint` at once: a request to it has just failed."""
         watch = self._watches.get(endpoint.name)
         if watch is not None and watch.endpoint is endpoint:
             watch.suspected = True
             watch.wake.set()
 
-    async def refresh_models(self) -> None:
-        """Reads all model lists anew, unless that has just been done."""
-        await asyncio.gather(*(self._refresh_models(watch, 1.0) for watch in self._watches.values()))
-
     def _follow(self) -> None:
-        if not self._running:
-            return
-        current = {status.endpoint.name: status.endpoint for status in self._pool.statuses()}
+        current = {status.endpoint.name: status for status in self._pool.statuses()}
         for name, watch in list(self._watches.items()):
-            if current.get(name) is not watch.endpoint:
+            if name not in current or current[name].endpoint is not watch.endpoint:
                 self._end(name)
-        for name, endpoint in current.items():
+        for name, status in current.items():
             if name not in self._watches:
-                watch = _Watch(endpoint)
+                watch = _Watch(status)
                 watch.task = asyncio.create_task(self._watch(watch), name=f"watch {name}")
                 self._watches[name] = watch
 
@@ -129,8 +124,8 @@ class FleetMonitor:
     async def _watch(self, watch: _Watch) -> None:
         while True:
             try:
-                await self._look(watch)
-            except Exception as error:  # noqa: BLE001 - one bad look must not end the watching
+                await self._check(watch)
+            except Exception as error:  # noqa: BLE001 - one failed check must not end the watching
                 self._pool.record_failure(watch.endpoint, f"{type(error).__name__}: {error}")
             watch.seen.set()
             with suppress(TimeoutError):
@@ -138,29 +133,29 @@ class FleetMonitor:
                     await watch.wake.wait()
 
     def _next_turn(self) -> float:
-        """When an endpoint is read again, by the loop's clock. Those whose turns are close are read together, since
-        a page costs a fraction when another one has just been read."""
+        """When an endpoint is scraped next, by the loop's clock. Endpoints whose turns are close are scraped together,
+        since a page costs a fraction when another one has just been read."""
         interval = self._interval()
         turn = asyncio.get_running_loop().time() + interval * (1 - SPREAD + 2 * SPREAD * self._random.random())
         together = interval * SPREAD
         return math.ceil(turn / together) * together
 
     def _interval(self) -> float:
-        """The shortest of the sources' intervals: all of an endpoint's sources are read together."""
+        """The shortest of the sources' intervals: all sources of an endpoint are read together."""
         usual = self._options.interval
         return min((binding.source.interval or usual for binding in self._bindings), default=usual)
 
-    async def _look(self, watch: _Watch) -> None:
+    async def _check(self, watch: _Watch) -> None:
         suspected, watch.suspected = watch.suspected, False
         watch.wake.clear()
         unreachable = await self._read(watch) if self._bindings else True
         if unreachable or suspected or not watch.up:
-            await self._see_whether_up(watch)
+            await self._check_connection(watch)
         if watch.up and self._options.models_interval:
             await self._refresh_models(watch, self._options.models_interval)
 
     async def _read(self, watch: _Watch) -> bool:
-        """Reads and records the metrics. Returns whether nothing answered."""
+        """Scrapes and records the metrics. Returns whether nothing accepted the connection."""
         endpoint = watch.endpoint
         try:
             async with asyncio.timeout(self._options.timeout):
@@ -169,7 +164,7 @@ class FleetMonitor:
             failure = ScrapeError(f"no metrics within {self._options.timeout:g} s")
         except ScrapeError as error:
             failure = error
-        except Exception as error:  # noqa: BLE001 - a plugin's failure costs this reading only
+        except Exception as error:  # noqa: BLE001 - a plugin's failure costs this scrape only
             failure = ScrapeError(f"{type(error).__name__}: {error}")
         else:
             self._pool.record(endpoint, metrics)
@@ -189,7 +184,7 @@ class FleetMonitor:
                 metrics = metrics.updated_by(extractor.extract(endpoint, payload))
         return metrics
 
-    async def _see_whether_up(self, watch: _Watch) -> None:
+    async def _check_connection(self, watch: _Watch) -> None:
         endpoint = watch.endpoint
         try:
             await self._probe(endpoint, self._options.timeout)
@@ -210,7 +205,7 @@ class FleetMonitor:
                 watch.models_read_at = None
 
     async def _refresh_models(self, watch: _Watch, at_most_every: float) -> None:
-        async with watch.models_lock:  # whoever comes while the list is being read waits for it
+        async with watch.models_lock:  # a second caller waits for the first one's read
             now = self._clock.now()
             if watch.models_read_at is not None and now - watch.models_read_at < at_most_every:
                 return
@@ -225,12 +220,12 @@ class _Watch:
 
     task: asyncio.Task[None]
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        self.endpoint = endpoint
+    def __init__(self, status: EndpointStatus) -> None:
+        self.endpoint = status.endpoint
         self.seen = asyncio.Event()
         self.wake = asyncio.Event()
         self.suspected = False
-        self.up = True
-        self.readable = True
+        self.up = status.up
+        self.readable = not status.reason
         self.models_lock = asyncio.Lock()
         self.models_read_at: float | None = None

@@ -1,1 +1,1 @@
-"""Logs and metrics. They implement the observers' protocols; nothing in `app` imports them."""
+"""Logs and metrics, as implementations of the observer protocols."""

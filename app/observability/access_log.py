@@ -1,4 +1,4 @@
-"""The access log: one line per request, with the pick."""
+"""The access log: one line per request, with the endpoint that was picked."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from app.domain.request import InferenceRequest
 
 
 class AccessLog:
-    """Logs every request when it ends."""
+    """Logs each request when it ends."""
 
     def __init__(self) -> None:
         self._log = structlog.get_logger("pointsman.access")
 
     def on_finished(self, request: InferenceRequest, decision: Decision, outcome: Outcome) -> None:
-        """One line for a request that an endpoint answered; attempts that led to another one are left to it."""
+        """Logs a request that ended with this attempt. An attempt that was followed by another is not logged."""
         if not outcome.final:
             return
         self._log.info(
@@ -36,7 +36,7 @@ class AccessLog:
         )
 
     def on_refused(self, request: InferenceRequest, error: RoutingError) -> None:
-        """One line for a request that the router answered itself, with the reason."""
+        """Logs a request that the router refused, with the reason."""
         self._log.warning(
             "request refused",
             id=request.id,

@@ -1,4 +1,4 @@
-"""Logs what happens to the fleet and to attempts at it."""
+"""Logs events of the fleet, and failed attempts to use it."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from app.domain.request import InferenceRequest
 
 
 class EventLog:
-    """One line per event."""
+    """Writes one line per event."""
 
     def __init__(self) -> None:
         self._log = structlog.get_logger("pointsman.fleet")
 
     def endpoint_changed(self, endpoint: Endpoint, change: str) -> None:
-        """An endpoint went down, came up, or can't be read any more."""
+        """An endpoint went down, came up, or its metrics became unreadable."""
         level = self._log.info if change == "up" else self._log.warning
         level("endpoint changed", endpoint=endpoint.name, address=endpoint.authority, change=change)
 
     def attempt_failed(self, request: InferenceRequest, failure: UpstreamError) -> None:
-        """An endpoint failed a request, before it answered or within its answer."""
+        """An endpoint failed a request, before or during its response."""
         self._log.warning("attempt failed", id=request.id, endpoint=failure.endpoint, cause=failure.cause)
 
     def discovery_failed(self, error: Exception) -> None:
-        """No changes of the endpoints are seen any more."""
+        """Discovery has stopped: changes of the endpoints are no longer noticed."""
         self._log.error("discovery ended", reason=f"{type(error).__name__}: {error}")

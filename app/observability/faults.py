@@ -1,4 +1,4 @@
-"""Tells of plugins' failures: each is counted, and logged at most once a minute per plugin."""
+"""Reports failures of plugins: counts each, and logs at most one per minute and plugin."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from app.domain.decision import PluginFault
 from app.extension.services import Clock
 
 LOG_EVERY = 60.0
-"""Seconds between two lines about one plugin at one extension point."""
+"""Minimum number of seconds between two lines about one plugin at one extension point."""
 
 
 class FaultReporter:
-    """What the router reports plugin failures to."""
+    """Receives plugin failures from the router."""
 
     def __init__(self, clock: Clock, count: Callable[[PluginFault], None]) -> None:
         self._clock = clock
@@ -23,7 +23,7 @@ class FaultReporter:
         self._log = structlog.get_logger("pointsman.plugins")
 
     def __call__(self, fault: PluginFault) -> None:
-        """Counts `fault`, and logs it unless one like it was logged within the minute."""
+        """Counts `fault`. Logs it unless one of the same plugin and extension point was logged in the last minute."""
         self._count(fault)
         key, now = (fault.plugin, fault.extension_point), self._clock.now()
         if now - self._logged.get(key, -LOG_EVERY) < LOG_EVERY:

@@ -1,4 +1,4 @@
-"""Prometheus metrics under the names of the Go pickers, and a few of our own."""
+"""Prometheus metrics: those of the Go pickers under the same names, and a few of our own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from app.extension.services import InFlight
 from app.observability.series import Count, Counts, Distribution, Distributions
 
 MODELS_COUNTED = 1000
-"""Distinct model names in labels; the names come from clients, so further ones are counted as `other`."""
+"""Maximum number of model names in labels. Names come from clients, so any further ones are counted as `other`."""
 
 _MODEL = ("model_name",)
 _DURATIONS = (
@@ -37,14 +37,14 @@ _TOKENS = (1.0, 8.0, *(float(2**power) for power in range(4, 21)))
 
 
 class _Tokens(NamedTuple):
-    """The series of one model whose engine tells what answers cost."""
+    """The token counts of one model, whose engine reports them."""
 
     prompt: Distribution
     completion: Distribution
     cached: Distribution
 
     def observe(self, usage: Usage) -> None:
-        """One answer."""
+        """Adds the usage of one response."""
         for distribution, tokens in (
             (self.prompt, usage.prompt_tokens),
             (self.completion, usage.completion_tokens),
@@ -70,37 +70,37 @@ class RequestMetrics:
         self._models: set[str] = set()
         self._series: dict[str, _Series] = {}
         self._tokens: dict[str, _Tokens] = {}
-        self._requests = Counts("llm_d_epp_request", "Requests that an endpoint answered.", _MODEL, registry)
+        self._requests = Counts("llm_d_epp_request", "Requests served by an endpoint.", _MODEL, registry)
         self._errors = Counts(
             "llm_d_epp_request_error",
-            "Requests that the router answered with an error.",
+            "Requests that the router rejected with an error.",
             ["model_name", "error_code"],
             registry,
         )
-        self._attempts = Counts(
-            "llm_d_epp_scheduler_attempts", "Decisions made, by their outcome.", ["status"], registry
-        )
+        self._attempts = Counts("llm_d_epp_scheduler_attempts", "Scheduling attempts, by status.", ["status"], registry)
         self._duration = Distributions(
             "llm_d_epp_request_duration_seconds",
-            "From a request's arrival to the last byte of its answer.",
+            "Time from the arrival of a request to the last byte of its response.",
             _MODEL,
             _DURATIONS,
             registry,
         )
         self._first_byte = Distributions(
             "llm_d_epp_request_ttft_seconds",
-            "From a request's arrival to the first byte of its answer.",
+            "Time from the arrival of a request to the first byte of its response.",
             _MODEL,
             _FIRST_BYTES,
             registry,
         )
-        self._size = Distributions("llm_d_epp_request_size_bytes", "Bodies of requests.", _MODEL, _SIZES, registry)
+        self._size = Distributions("llm_d_epp_request_size_bytes", "Size of request bodies.", _MODEL, _SIZES, registry)
         self._token_counts = [
-            Distributions(f"llm_d_epp_request_{kind}_tokens", f"{text}, as engines tell it.", _MODEL, _TOKENS, registry)
+            Distributions(
+                f"llm_d_epp_request_{kind}_tokens", f"{text}, as reported by the engine.", _MODEL, _TOKENS, registry
+            )
             for kind, text in (
-                ("input", "Tokens of requests"),
-                ("output", "Tokens of answers"),
-                ("cached", "Tokens of requests that were in the engine's prefix cache"),
+                ("input", "Prompt tokens of requests"),
+                ("output", "Tokens of responses"),
+                ("cached", "Prompt tokens found in the engine's prefix cache"),
             )
         ]
         self._endings = Counts(
@@ -108,19 +108,19 @@ class RequestMetrics:
         )
         self._faults = Counts(
             "pointsman_plugin_faults",
-            "Failures of plugins that the request survived.",
+            "Failures of plugins that did not fail the request.",
             ["plugin", "extension_point"],
             registry,
         )
         self._decided = self._attempts.of("success")
         self._ended = {ending: self._endings.of(ending.value) for ending in Ending}
 
-    def on_scheduled(self, request: InferenceRequest, decision: Decision) -> None:  # noqa: ARG002
+    def on_scheduled(self, request: InferenceRequest, decision: Decision) -> None:
         """Counts a decision."""
         self._decided.value += 1
 
-    def on_finished(self, request: InferenceRequest, decision: Decision, outcome: Outcome) -> None:  # noqa: ARG002
-        """Counts an attempt's end, and with the final one the request."""
+    def on_finished(self, request: InferenceRequest, decision: Decision, outcome: Outcome) -> None:
+        """Counts the end of an attempt, and of the request if the attempt was its last."""
         self._ended[outcome.ending].value += 1
         if not outcome.final:
             return
@@ -134,18 +134,18 @@ class RequestMetrics:
             self._tokens_of(request.model).observe(outcome.usage)
 
     def on_refused(self, request: InferenceRequest, error: RoutingError) -> None:
-        """Counts a refused request by the kind of error."""
+        """Counts a refused request by the class of the error."""
         self._attempts.of("failure").value += 1
-        nobodys = isinstance(error, ModelNotFoundError)  # such a name may be anything, and takes no label
-        model = "other" if nobodys else self._label(request.model)
+        unknown = isinstance(error, ModelNotFoundError)  # clients can make up names, which must not use up the labels
+        model = "other" if unknown else self._label(request.model)
         self._errors.of(model, type(error).__name__.removesuffix("Error")).value += 1
 
     def count_fault(self, fault: PluginFault) -> None:
-        """Counts a plugin's failure."""
+        """Counts a failure of a plugin."""
         self._faults.of(fault.plugin, fault.extension_point).value += 1
 
     def _series_of(self, model: str) -> _Series:
-        """The model's series, kept at hand as long as their number is bounded."""
+        """The series of `model`, which are cached unless the model is counted as `other`."""
         label = self._label(model)
         found = _Series(
             self._requests.of(label),
@@ -165,7 +165,7 @@ class RequestMetrics:
         return found
 
     def _label(self, model: str) -> str:
-        model = model.encode("utf-8", "replace").decode()  # JSON allows lone surrogates, the metrics page does not
+        model = model.encode("utf-8", "replace").decode()  # JSON allows lone surrogates, UTF-8 does not
         if model not in self._models:
             if len(self._models) >= MODELS_COUNTED:
                 return "other"
@@ -174,7 +174,7 @@ class RequestMetrics:
 
 
 class PoolMetrics(Collector):
-    """The pool as it is when it is asked for; nothing is kept per endpoint."""
+    """The state of the pool at the time of the scrape. Nothing is stored per endpoint."""
 
     def __init__(
         self,
@@ -182,16 +182,16 @@ class PoolMetrics(Collector):
         statuses: Callable[[], Sequence[EndpointStatus]],
         is_fresh: Callable[[EndpointStatus], bool],
         in_flight: InFlight,
-        name: str = "pool",
+        name: Callable[[], str],
     ) -> None:
-        """`name` is the pool's, as a label."""
+        """`name`: the label value for the pool."""
         self._statuses = statuses
         self._is_fresh = is_fresh
         self._in_flight = in_flight
         self._name = name
 
     def collect(self) -> Iterator[Metric]:
-        """The fleet's state."""
+        """Yields the current state."""
         statuses = self._statuses()
         fresh = [status for status in statuses if status.up and self._is_fresh(status)]
         yield self._single("ready_endpoints", "Endpoints that are up with fresh metrics.", len(fresh))
@@ -204,24 +204,26 @@ class PoolMetrics(Collector):
         for what, values in columns.items():
             known = [value for value in values if value is not None]
             if known:
-                yield self._single(f"average_{what}", f"Mean {what} over ready endpoints.", statistics.fmean(known))
+                yield self._single(
+                    f"average_{what}", f"Mean {what.replace('_', ' ')} of the ready endpoints.", statistics.fmean(known)
+                )
         waiting = {s.endpoint.name: s.metrics.waiting for s in fresh if s.metrics and s.metrics.waiting is not None}
         yield self._per_endpoint("per_endpoint_queue_size", "Requests waiting in the engine.", waiting)
         counts = {s.endpoint.name: float(self._in_flight.count(s.endpoint.name)) for s in statuses}
-        yield self._per_endpoint("per_endpoint_in_flight", "Requests of this router.", counts)
+        yield self._per_endpoint("per_endpoint_in_flight", "Requests in flight from this router.", counts)
 
     def _single(self, name: str, text: str, value: float) -> Metric:
         family = GaugeMetricFamily(f"llm_d_epp_{name}", text, labels=["name"])
-        family.add_metric([self._name], value)
+        family.add_metric([self._name()], value)
         return family
 
     def _per_endpoint(self, name: str, text: str, values: Mapping[str, float]) -> Metric:
         family = GaugeMetricFamily(f"llm_d_epp_{name}", text, labels=["name", "model_server_endpoint"])
         for endpoint, value in values.items():
-            family.add_metric([self._name, endpoint], value)
+            family.add_metric([self._name(), endpoint], value)
         return family
 
 
 def register_build_info(registry: CollectorRegistry, version: str) -> None:
-    """The metric that tells which version runs."""
-    Gauge("llm_d_epp_info", "The version that runs.", ["version"], registry=registry).labels(version).set(1)
+    """Registers the metric that shows the running version."""
+    Gauge("llm_d_epp_info", "The running version.", ["version"], registry=registry).labels(version).set(1)

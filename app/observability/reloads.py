@@ -1,4 +1,4 @@
-"""Tells how reloads went: in the log, as metrics, and as a line for `/readyz?verbose`."""
+"""Reports reloads of the configuration: in the log, as metrics, and as lines of `/readyz?verbose`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 
-class Outcome(Protocol):
-    """How a reload went."""
+class ReloadResult(Protocol):
+    """The result of a reload."""
 
     @property
     def at(self) -> float:
@@ -19,58 +19,61 @@ class Outcome(Protocol):
 
     @property
     def done(self) -> bool:
-        """Whether what was loaded holds now."""
+        """Whether the loaded configuration is in effect."""
 
     @property
     def changed(self) -> bool:
-        """Whether it differs from what held before."""
+        """Whether it differs from the previous one."""
 
     @property
     def reasons(self) -> Sequence[str]:
-        """Why it was refused."""
+        """Why the reload failed."""
 
     @property
     def warnings(self) -> Sequence[object]:
-        """What is probably not meant."""
+        """Likely mistakes in the configuration, which do not prevent its use."""
 
 
 class ReloadLog:
-    """Is told of each reload."""
+    """Records each reload."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._log = structlog.get_logger("pointsman.reload")
-        self._last: Outcome | None = None
+        self._last: ReloadResult | None = None
         self._count = Counter(
             "pointsman_config_reloads", "Reloads of the configuration, by result.", ["result"], registry=registry
         )
         self._successful = Gauge(
-            "pointsman_config_last_reload_successful", "Whether the last reload was taken over.", registry=registry
+            "pointsman_config_last_reload_successful", "Whether the last reload was successful.", registry=registry
         )
         self._at = Gauge(
             "pointsman_config_last_reload_success_timestamp_seconds",
-            "When a configuration was last taken over, the start included.",
+            "Time of the last successful reload, or of the start.",
             registry=registry,
         )
         self._successful.set(1)
         self._at.set_to_current_time()
 
-    def record(self, outcome: Outcome) -> None:
-        """One reload, with its result."""
-        self._last = outcome
-        result = "refused" if not outcome.done else "taken over" if outcome.changed else "unchanged"
-        self._count.labels(result.replace(" ", "_")).inc()
-        self._successful.set(outcome.done)
-        for warning in outcome.warnings:
-            self._log.warning("configuration", warning=str(warning))
-        if outcome.done:
-            self._at.set(outcome.at)
-            self._log.info("configuration reloaded", result=result)
+    def record(self, result: ReloadResult) -> None:
+        """Logs and counts a reload."""
+        self._last = result
+        self._count.labels("refused" if not result.done else "taken_over" if result.changed else "unchanged").inc()
+        self._successful.set(result.done)
+        for warning in result.warnings:
+            self._log.warning("configuration warning", warning=str(warning))
+        if result.done:
+            self._at.set(result.at)
+            self._log.info("configuration reloaded", result="applied" if result.changed else "unchanged")
         else:
-            self._log.error("configuration not taken over, the last good one holds", reasons=list(outcome.reasons))
+            self._log.error(
+                "configuration reload failed, the last good configuration stays in effect",
+                reasons=list(result.reasons),
+            )
 
     def remarks(self) -> Sequence[str]:
-        """What there is to say of the last reload, if it was refused."""
+        """Lines about the last reload, if it failed."""
         if self._last is None or self._last.done:
             return ()
         at = datetime.fromtimestamp(self._last.at, UTC).isoformat(timespec="seconds")
-        return (f"[!] the configuration of {at} was refused, the last good one holds:", *self._last.reasons)
+        message = f"[!] configuration reload at {at} failed, the last good configuration stays in effect:"
+        return (message, *self._last.reasons)

@@ -1,6 +1,6 @@
-"""Counters and histograms that cost little to write: plain numbers, read when the metrics page is asked for.
+"""Counters and histograms that are cheap to update: plain numbers, which are read when the metrics are scraped.
 
-They are written from the event loop only, so that no lock is needed.
+They need no lock, since only the event loop updates them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Labels = tuple[str, ...]
 
 
 class Count:
-    """A number that only grows."""
+    """The value of a counter."""
 
     __slots__ = ("value",)
 
@@ -25,18 +25,18 @@ class Count:
 
 
 class Distribution:
-    """How many of the numbers seen fall below each bound."""
+    """The counts per bucket and the sum of a histogram."""
 
     __slots__ = ("_bounds", "counts", "total")
 
     def __init__(self, bounds: Sequence[float]) -> None:
-        """`bounds` are ascending; what is above the last is counted too."""
+        """`bounds` are the upper bounds of the buckets, ascending, without infinity."""
         self._bounds = bounds
         self.counts = [0] * (len(bounds) + 1)
         self.total = 0.0
 
     def observe(self, value: float) -> None:
-        """One more number."""
+        """Adds `value`."""
         self.counts[bisect_left(self._bounds, value)] += 1
         self.total += value
 
@@ -50,11 +50,11 @@ class Counts(Collector):
         registry.register(self)
 
     def of(self, *labels: str) -> Count:
-        """The counter of these labels, to be kept by whoever counts often."""
+        """The counter with these labels. Keep it where it is updated often."""
         return self._counts.get(labels) or self._counts.setdefault(labels, Count())
 
     def collect(self) -> Iterator[Metric]:
-        """As of now."""
+        """Yields the current values."""
         family = CounterMetricFamily(self._name, self._text, labels=self._labels)
         for labels, count in tuple(self._counts.items()):
             family.add_metric(labels, count.value)
@@ -73,11 +73,11 @@ class Distributions(Collector):
         registry.register(self)
 
     def of(self, *labels: str) -> Distribution:
-        """The histogram of these labels, to be kept by whoever counts often."""
+        """The histogram with these labels. Keep it where it is updated often."""
         return self._distributions.get(labels) or self._distributions.setdefault(labels, Distribution(self._bounds))
 
     def collect(self) -> Iterator[Metric]:
-        """As of now, with the counts of each bound holding those of the lower ones."""
+        """Yields the current values, with cumulative buckets."""
         family = HistogramMetricFamily(self._name, self._text, labels=self._labels)
         ends = [*map(floatToGoString, self._bounds), "+Inf"]
         for labels, distribution in tuple(self._distributions.items()):

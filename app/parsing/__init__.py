@@ -1,1 +1,1 @@
-"""Bytes to `InferenceRequest`, per API dialect. No I/O in here."""
+"""Parses request bodies of each API to `InferenceRequest`. No I/O."""

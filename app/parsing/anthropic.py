@@ -1,4 +1,4 @@
-"""The Anthropic API: messages."""
+"""The messages endpoint of the Anthropic API."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ MESSAGES_PATHS = ("messages", "messages/count_tokens")
 
 
 def parse_messages(raw: RawRequest) -> InferenceRequest:
-    """A request of `/v1/messages`, or one that counts its tokens. Raises `BadRequestError`."""
+    """Parses a request of `/v1/messages` or `/v1/messages/count_tokens`. Raises `BadRequestError`."""
     fields = json_object(raw.body)
     messages = fields.get("messages")
     if not isinstance(messages, list) or not messages:
         raise BadRequestError(f"'messages' must be a list of at least one message, found {kind_of(messages)}")
     system = fields.get("system")
-    before = [{"role": "system", "content": system}] if system else []
+    prefix = [{"role": "system", "content": system}] if system else []
     try:
-        prompt = of_messages([*before, *messages], fields.get("tools"))
+        prompt = of_messages([*prefix, *messages], fields.get("tools"))
     except RecursionError:
-        raise BadRequestError("the body is nested too deep") from None
+        raise BadRequestError("the body is nested too deeply") from None
     return raw.parsed(
         model=model_of(fields),
         prompts=(prompt,),

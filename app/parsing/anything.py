@@ -1,4 +1,4 @@
-"""Requests of which nothing has to be understood."""
+"""Requests that are forwarded without knowing their API."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MODELS = "/v1/models/"
 
 
 def parse_anything(raw: RawRequest, *, read_model: bool = True) -> InferenceRequest:
-    """The request as it is; `read_model`: with the model and the streaming that a JSON object of a body names."""
+    """Never fails. With `read_model`, `model` and `stream` are read if the body is a JSON object."""
     if not read_model or raw.body.lstrip()[:1] != b"{":
         return raw.parsed()
     try:
@@ -24,6 +24,6 @@ def parse_anything(raw: RawRequest, *, read_model: bool = True) -> InferenceRequ
 
 
 def without_body(raw: RawRequest) -> InferenceRequest:
-    """A request by another method than POST: it is about a model only if its path names one."""
-    named = unquote(raw.path.removeprefix(_MODELS)) if raw.path.startswith(_MODELS) else ""
-    return raw.parsed(model=named)
+    """A request with a method other than POST. Only the path can name a model."""
+    model = unquote(raw.path.removeprefix(_MODELS)) if raw.path.startswith(_MODELS) else ""
+    return raw.parsed(model=model)

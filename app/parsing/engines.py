@@ -1,4 +1,4 @@
-"""The engines' own HTTP APIs, which take token ids."""
+"""The native HTTP APIs of vLLM and SGLang, which accept token ids."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ SGLANG_PATHS = ("generate",)
 
 
 def parse_vllm_generate(raw: RawRequest) -> InferenceRequest:
-    """A request of vLLM's `/inference/v1/generate`. Raises `BadRequestError`."""
+    """Parses a request of vLLM's `/inference/v1/generate`. Raises `BadRequestError`."""
     fields = json_object(raw.body)
     ids = fields.get("token_ids")
     prompts = of_text_or_tokens(ids) if isinstance(ids, list) and all(map(_is_token, ids)) else ()
     if not any(prompts):
-        raise BadRequestError(f"'token_ids' must be a list of token ids, not empty; found {kind_of(ids)}")
+        raise BadRequestError(f"'token_ids' must be a non-empty list of token ids, found {kind_of(ids)}")
     return raw.parsed(
         model=text_or_none(fields.get("model")) or "",
         cache_salt=text_or_none(fields.get("cache_salt")),
@@ -28,12 +28,12 @@ def parse_vllm_generate(raw: RawRequest) -> InferenceRequest:
 
 
 def parse_sglang_generate(raw: RawRequest) -> InferenceRequest:
-    """A request of SGLang's `/generate`: text or token ids, one or a list. Raises `BadRequestError`."""
+    """Parses a request of SGLang's `/generate`: one or several prompts, as text or token ids. Raises `BadRequestError`."""
     fields = json_object(raw.body)
     key = "text" if fields.get("input_ids") is None else "input_ids"
     prompts = of_text_or_tokens(fields.get(key))
     if not any(prompts):
-        raise BadRequestError(f"'text' or 'input_ids' must be there and not empty, found {kind_of(fields.get(key))}")
+        raise BadRequestError(f"'text' or 'input_ids' must be set and not empty, found {kind_of(fields.get(key))}")
     return raw.parsed(
         adapter=text_or_none(fields.get("lora_path")),
         cache_salt=text_or_none(fields.get("extra_key")),

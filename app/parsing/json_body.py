@@ -1,4 +1,4 @@
-"""What the parsers of JSON APIs share: reading a body, and saying what is wrong with it."""
+"""Helpers for the parsers of JSON APIs: decoding of bodies, and validated access to their fields."""
 
 from __future__ import annotations
 
@@ -11,69 +11,69 @@ import orjson
 
 from app.domain.errors import BadRequestError
 
-Body = Mapping[str, Any]
+JsonObject = Mapping[str, Any]
 
-LARGE = 65536
-"""Bytes of a body that numpy is worth its overhead for."""
+NUMPY_THRESHOLD = 65536
+"""Body size in bytes from which searching with numpy is faster than with `bytes.count`."""
 
-_MODEL = b'"model"'
-_QUOTE, _M = _MODEL[:2]
+_MODEL_KEY = b'"model"'
+_QUOTE, _M = _MODEL_KEY[:2]
 
 
 def json_object(body: bytes) -> Body:
-    """The JSON object that a body is. Raises `BadRequestError`."""
-    fields = _json(body)
+    """Decodes a body that must be a JSON object. Raises `BadRequestError`."""
+    fields = _decoded(body)
     if not isinstance(fields, dict):
         raise BadRequestError(f"the body must be a JSON object, found {kind_of(fields)}")
     return fields
 
 
-def _json(body: bytes) -> Any:
-    """Parses fast, and slowly where that fails or where `model` may stand twice.
+def _decoded(body: bytes) -> Any:
+    """Decodes with orjson. Falls back to `json` if that fails, or if `model` may be a duplicate key.
 
-    The slow way also reads what engines read and orjson does not: lone surrogates in strings.
+    `json` also accepts lone surrogates in strings, which engines accept and orjson rejects.
     """
-    if not _may_stand_twice(body):
+    if not _may_repeat_model(body):
         try:
             return orjson.loads(body)
         except orjson.JSONDecodeError:
             pass
     try:
-        return json.loads(body, object_pairs_hook=_refuse_two_models, parse_constant=_refuse_constant)
+        return json.loads(body, object_pairs_hook=_reject_duplicate_model, parse_constant=_reject_constant)
     except UnicodeDecodeError:
         raise BadRequestError("the body is not UTF-8 text") from None
     except json.JSONDecodeError as error:
         where = f"line {error.lineno} column {error.colno}"
         raise BadRequestError(f"the body is not valid JSON: {error.msg.lower()} at {where}") from None
     except ValueError:
-        raise BadRequestError("the body is not valid JSON: it has a number of too many digits") from None
+        raise BadRequestError("the body is not valid JSON: a number has too many digits") from None
     except RecursionError:
-        raise BadRequestError("the body is nested too deep") from None
+        raise BadRequestError("the body is nested too deeply") from None
 
 
-def _may_stand_twice(body: bytes) -> bool:
-    """Whether `"model"` stands at two places: numpy finds the quotes of a large body much faster than `count` it."""
-    if len(body) < LARGE:
-        return body.count(_MODEL) > 1
+def _may_repeat_model(body: bytes) -> bool:
+    """Whether `"model"` occurs more than once. In large bodies numpy finds the quotes much faster than `count`."""
+    if len(body) < NUMPY_THRESHOLD:
+        return body.count(_MODEL_KEY) > 1
     data = np.frombuffer(body, np.uint8)
     starts = np.flatnonzero(data[:-1] == _QUOTE)
     starts = starts[data[starts + 1] == _M].tolist()
-    return sum(body.startswith(_MODEL, start) for start in starts) > 1
+    return sum(body.startswith(_MODEL_KEY, start) for start in starts) > 1
 
 
-def _refuse_two_models(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_duplicate_model(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
     if len(fields) < len(pairs) and sum(key == "model" for key, _ in pairs) > 1:
-        raise BadRequestError("'model' stands twice in one object of the body")
+        raise BadRequestError("duplicate key 'model' in an object of the body")
     return fields
 
 
-def _refuse_constant(name: str) -> Never:
-    raise BadRequestError(f"the body is not valid JSON: {name} is no number")
+def _reject_constant(name: str) -> Never:
+    raise BadRequestError(f"the body is not valid JSON: {name} is not allowed")
 
 
-def model_of(fields: Body) -> str:
-    """The model that a body names. Raises `BadRequestError` if it names none."""
+def model_of(fields: JsonObject) -> str:
+    """The required model of a request. Raises `BadRequestError` if it is missing or no text."""
     model = fields.get("model")
     if not isinstance(model, str) or not model:
         raise BadRequestError(f"'model' must be the name of a model, found {kind_of(model)}")
@@ -81,29 +81,29 @@ def model_of(fields: Body) -> str:
 
 
 def count_of(fields: Any, *keys: str) -> int | None:
-    """The first of `keys` that holds a whole number of at least 0."""
+    """The first non-negative integer under `keys`; None if there is none or `fields` is not an object."""
     if isinstance(fields, dict):
         for key in keys:
             value = fields.get(key)
-            if type(value) is int and value >= 0:  # True is an int as well
+            if type(value) is int and value >= 0:  # not a bool, which is an int too
                 return value
     return None
 
 
 def text_or_none(value: Any) -> str | None:
-    """`value` if it is text that is not empty."""
+    """`value` if it is non-empty text, otherwise None."""
     return value if isinstance(value, str) and value else None
 
 
 def kind_of(value: Any) -> str:
-    """How a value is called in an error; what it holds is never echoed."""
+    """The kind of a value for error messages, which never contain the value itself."""
     if value is None:
         return "nothing"
     if value in ("", [], {}):
-        return f"an empty {_NAMES[type(value)]}"
-    return f"a {_NAMES.get(type(value), 'value')}"
+        return f"an empty {_KINDS[type(value)]}"
+    return f"a {_KINDS.get(type(value), 'value')}"
 
 
-_NAMES: Mapping[type, str] = {
+_KINDS: Mapping[type, str] = {
     bool: "boolean", int: "number", float: "number", str: "string", list: "list", dict: "JSON object"
 }  # fmt: skip

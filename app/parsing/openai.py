@@ -7,21 +7,21 @@ from functools import lru_cache
 
 from app.domain.errors import BadRequestError
 from app.domain.request import InferenceRequest, RawRequest
-from app.parsing.json_body import Body, count_of, json_object, kind_of, model_of, text_or_none
+from app.parsing.json_body import JsonObject, count_of, json_object, kind_of, model_of, text_or_none
 from app.parsing.prompts import of_messages, of_text_or_tokens
 
-_Read = Callable[[Body], tuple[bytes, ...]]
-"""From a body's fields to its prompts."""
+_PromptReader = Callable[[JsonObject], tuple[bytes, ...]]
+"""Takes the fields of a body and returns its prompts. Raises `BadRequestError`."""
 
 
 def parse_openai(raw: RawRequest) -> InferenceRequest:
-    """The request of one of the API's paths. Raises `BadRequestError` when the body does not fit the path."""
+    """Parses a request to one of `OPENAI_PATHS`. Raises `BadRequestError`, also for any other path."""
     read_prompts = _reader_of(raw.path)
     if read_prompts is None:
-        raise BadRequestError(f"the path {raw.path} is none of the OpenAI API")
+        raise BadRequestError(f"the path {raw.path} is not part of the OpenAI API")
     fields = json_object(raw.body)
-    names_none = read_prompts is _conversation_prompts
-    model = text_or_none(fields.get("model")) or "" if names_none else model_of(fields)
+    optional = read_prompts is _conversation_prompts
+    model = text_or_none(fields.get("model")) or "" if optional else model_of(fields)
     return raw.parsed(
         model=model,
         adapter=text_or_none(fields.get("lora_path")),
@@ -33,69 +33,69 @@ def parse_openai(raw: RawRequest) -> InferenceRequest:
 
 
 @lru_cache(maxsize=256)
-def _reader_of(path: str) -> _Read | None:
+def _reader_of(path: str) -> _PromptReader | None:
     path = path.rstrip("/")
     return next((read for suffix, read in _PROMPTS.items() if path.endswith(suffix)), None)
 
 
-def _prompts(read: _Read, fields: Body) -> tuple[bytes, ...]:
+def _prompts(read: _PromptReader, fields: JsonObject) -> tuple[bytes, ...]:
     try:
         return read(fields)
     except RecursionError:
-        raise BadRequestError("the body is nested too deep") from None
+        raise BadRequestError("the body is nested too deeply") from None
 
 
-def _chat_prompts(fields: Body) -> tuple[bytes, ...]:
+def _chat_prompts(fields: JsonObject) -> tuple[bytes, ...]:
     messages = fields.get("messages")
     if not isinstance(messages, list) or not messages:
         raise BadRequestError(f"'messages' must be a list of at least one message, found {kind_of(messages)}")
     return (of_messages(messages, fields.get("tools")),)
 
 
-def _completion_prompts(fields: Body) -> tuple[bytes, ...]:
+def _completion_prompts(fields: JsonObject) -> tuple[bytes, ...]:
     prompts = of_text_or_tokens(fields.get("prompt"))
     if not any(prompts) and "prompt_embeds" not in fields:
         found = kind_of(fields.get("prompt"))
-        raise BadRequestError(f"'prompt' must be text, token ids or a list of these, not empty; found {found}")
+        raise BadRequestError(f"'prompt' must be non-empty text, token ids or a list of these, found {found}")
     return prompts
 
 
-def _embedding_prompts(fields: Body) -> tuple[bytes, ...]:
+def _embedding_prompts(fields: JsonObject) -> tuple[bytes, ...]:
     if isinstance(fields.get("messages"), list):
         return _chat_prompts(fields)
     prompts = of_text_or_tokens(fields.get("input"))
     if not any(prompts):
         found = kind_of(fields.get("input"))
-        raise BadRequestError(f"'input' must be text, token ids or a list of these, not empty; found {found}")
+        raise BadRequestError(f"'input' must be non-empty text, token ids or a list of these, found {found}")
     return prompts
 
 
-def _responses_prompts(fields: Body) -> tuple[bytes, ...]:
+def _responses_prompts(fields: JsonObject) -> tuple[bytes, ...]:
     given = fields.get("input")
     missing = given is None and ("prompt" in fields or "previous_response_id" in fields)
     if not missing and (not given or not isinstance(given, str | list)):
-        raise BadRequestError(f"'input' must be text or a list of items, not empty; found {kind_of(given)}")
+        raise BadRequestError(f"'input' must be non-empty text or a non-empty list of items, found {kind_of(given)}")
     instructions = fields.get("instructions")
     messages = [{"role": "system", "content": instructions}] if instructions else []
     items = given if isinstance(given, list) else [{"role": "user", "content": given}]
     return (of_messages([*messages, *items], fields.get("tools")),)
 
 
-def _conversation_prompts(fields: Body) -> tuple[bytes, ...]:
+def _conversation_prompts(fields: JsonObject) -> tuple[bytes, ...]:
     items = fields.get("items")
     if not isinstance(items, list) or not items:
         raise BadRequestError(f"'items' must be a list of at least one item, found {kind_of(items)}")
     return (of_messages(items),)
 
 
-def _image_prompts(fields: Body) -> tuple[bytes, ...]:
+def _image_prompts(fields: JsonObject) -> tuple[bytes, ...]:
     prompt = fields.get("prompt")
     if not isinstance(prompt, str) or not prompt:
-        raise BadRequestError(f"'prompt' must be text that is not empty, found {kind_of(prompt)}")
+        raise BadRequestError(f"'prompt' must be non-empty text, found {kind_of(prompt)}")
     return of_text_or_tokens(prompt)
 
 
-_PROMPTS: Mapping[str, _Read] = {
+_PROMPTS: Mapping[str, _PromptReader] = {
     "chat/completions/render": _chat_prompts,
     "chat/completions": _chat_prompts,
     "completions/render": _completion_prompts,
@@ -105,7 +105,7 @@ _PROMPTS: Mapping[str, _Read] = {
     "conversations": _conversation_prompts,
     "images/generations": _image_prompts,
 }
-"""By the end of the path; a longer end stands before a shorter one that it ends with."""
+"""Readers by path suffix. A suffix precedes the shorter suffixes that it ends with."""
 
 OPENAI_PATHS = tuple(_PROMPTS)
-"""Ends of the paths of the API, by whole segments."""
+"""Path suffixes of the API, made of whole segments."""

@@ -1,4 +1,4 @@
-"""Which parser reads a request: the one that claims the longest end of its path."""
+"""Selects the parser of a request: the one that claims the longest suffix of its path."""
 
 from __future__ import annotations
 
@@ -11,21 +11,23 @@ from app.parsing.anything import without_body
 
 
 class Parsers:
-    """The parsers of one configuration, in the order listed."""
+    """The parsers of a configuration, in the order listed."""
 
     def __init__(self, parsers: Sequence[tuple[str, Parser]]) -> None:
-        """`parsers` are pairs of the plugin's name and the parser. Of two that claim one path the first counts; one
-        without paths takes what is left."""
-        self._by_end: dict[str, tuple[str, Parser]] = {}
-        self._rest: tuple[str, Parser] | None = None
+        """`parsers`: plugin names and parsers. Of several that claim a path the first one is used.
+
+        A parser without paths claims all other paths.
+        """
+        self._by_suffix: dict[str, tuple[str, Parser]] = {}
+        self._fallback: tuple[str, Parser] | None = None
         for name, parser in parsers:
             for path in parser.paths:
-                self._by_end.setdefault(path.strip("/"), (name, parser))
-            if not parser.paths and self._rest is None:
-                self._rest = (name, parser)
+                self._by_suffix.setdefault(path.strip("/"), (name, parser))
+            if not parser.paths and self._fallback is None:
+                self._fallback = (name, parser)
 
     def parse(self, raw: RawRequest) -> InferenceRequest:
-        """The request. Raises `BadRequestError` when no parser takes the path, or when the body does not fit it."""
+        """Parses a request. Raises `BadRequestError` if no parser claims the path or the body is invalid."""
         if raw.method != "POST":
             return without_body(raw)
         found = self._parser_of(raw.path)
@@ -40,10 +42,10 @@ class Parsers:
             raise PluginError(name, error) from error
 
     def _parser_of(self, path: str) -> tuple[str, Parser] | None:
-        end = path.strip("/")
-        while end:
-            found = self._by_end.get(end)
+        suffix = path.strip("/")
+        while suffix:
+            found = self._by_suffix.get(suffix)
             if found is not None:
                 return found
-            _, _, end = end.partition("/")
-        return self._rest
+            _, _, suffix = suffix.partition("/")
+        return self._fallback

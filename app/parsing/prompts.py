@@ -1,7 +1,7 @@
-"""What an engine's prefix cache would key on, as bytes.
+"""Prompts as the bytes that the prefix cache of an engine depends on.
 
-Two bodies that an engine renders to one prompt give the same bytes as far as that can be told without its chat
-template: the order is tool definitions, then each message's role and content.
+Bodies that an engine renders to the same prompt give the same bytes, as far as that is possible without its chat
+template. The order is tool definitions, then role and content of each message.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from app.domain.errors import BadRequestError
 from app.domain.request import BYTES_PER_TOKEN
 
 MEDIA_TOKENS = 256
-"""Tokens that an image, a clip or a file is taken to be; engines turn one into some hundreds."""
+"""Estimated tokens of an image, clip or file. Engines use some hundreds for each."""
 
 _TOOLS = b"\x00tools\x00"
 _ROLE = b"\x00"
 _CONTENT = b"\x01"
-_NEXT_PART = b"\n"
+_PART_SEPARATOR = b"\n"
 
 
 def of_messages(messages: Sequence[Any], tools: Any = None) -> bytes:
-    """A chat: `tools`, then the messages. Content given as text or as one text part is the same."""
-    pieces: list[bytes] = []
+    """The prompt of a chat: `tools`, then the messages. Content as text equals content as a single text part."""
+    chunks: list[bytes] = []
     if tools:
-        pieces += (_TOOLS, _json(tools))
+        chunks += (_TOOLS, _json(tools))
     for message in messages:
         if isinstance(message, Mapping):
-            _add_message(message, pieces)
+            _add_message(message, chunks)
         else:
-            pieces += (_CONTENT, _json(message))
-    return b"".join(pieces)
+            chunks += (_CONTENT, _json(message))
+    return b"".join(chunks)
 
 
 def of_text_or_tokens(prompt: Any) -> tuple[bytes, ...]:
-    """The prompts of a completion or an embedding: text, a list of texts, token ids, or a list of those."""
+    """The prompts of a completion or embedding: text, token ids, or a list of either. Empty for anything else."""
     if isinstance(prompt, str):
         return (_text(prompt),)
     if not isinstance(prompt, list) or not prompt:
@@ -49,29 +49,29 @@ def of_text_or_tokens(prompt: Any) -> tuple[bytes, ...]:
     try:
         return tuple([single for item in prompt for single in of_text_or_tokens(item)])
     except RecursionError:
-        raise BadRequestError("the body is nested too deep") from None
+        raise BadRequestError("the body is nested too deeply") from None
 
 
-_WORDS = ("tool_use", "tool_result", "server_tool_use", "thinking", "redacted_thinking")
-"""Parts of messages that engines render as text."""
+_TEXT_PART_TYPES = ("tool_use", "tool_result", "server_tool_use", "thinking", "redacted_thinking")
+"""Types of message parts that engines render as text."""
 
 
-def _add_message(message: Mapping[str, Any], pieces: list[bytes]) -> None:
-    pieces += (_ROLE, _text(message.get("role") or message.get("type")), _CONTENT)
-    _add_content(message.get("content"), pieces)
+def _add_message(message: Mapping[str, Any], chunks: list[bytes]) -> None:
+    chunks += (_ROLE, _text(message.get("role") or message.get("type")), _CONTENT)
+    _add_content(message.get("content"), chunks)
     for key in ("tool_calls", "tool_call_id", "name", "arguments", "output"):
         if value := message.get(key):
-            pieces += (_CONTENT, _json(value))
+            chunks += (_CONTENT, _json(value))
 
 
-def _add_content(content: Any, pieces: list[bytes]) -> None:
+def _add_content(content: Any, chunks: list[bytes]) -> None:
     if not isinstance(content, list):
-        pieces.append(_text(content))
+        chunks.append(_text(content))
         return
     for index, part in enumerate(content):
         if index:
-            pieces.append(_NEXT_PART)
-        pieces.append(_part(part))
+            chunks.append(_PART_SEPARATOR)
+        chunks.append(_part(part))
 
 
 def _part(part: Any) -> bytes:
@@ -81,13 +81,13 @@ def _part(part: Any) -> bytes:
         text = part.get("text")
         if isinstance(text, str) and part.get("type") in ("text", "input_text", "output_text"):
             return _text(text)
-        if part.get("type") in _WORDS:
+        if part.get("type") in _TEXT_PART_TYPES:
             return _json(part)
     return _media(part)
 
 
 def _media(part: Any) -> bytes:
-    """A digest of the part, repeated to the length of `MEDIA_TOKENS`, so that it weighs as much as it costs."""
+    """A digest of the part, repeated to the size of `MEDIA_TOKENS`, so that its length reflects its cost."""
     url = part.get("image_url") if isinstance(part, Mapping) else None
     if isinstance(url, Mapping):
         url = url.get("url")

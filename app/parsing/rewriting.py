@@ -1,4 +1,4 @@
-"""Gives a request another model, and changes no other byte of its body."""
+"""Replaces the model in a request body without changing any other byte."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _BLANKS = " \t\n\r"
 
 
 def with_model(body: bytes, model: str) -> bytes | None:
-    """`body`, a JSON object that a parser has read, with `model` as the model that it names.
+    """`body`, JSON that a parser has accepted, with `model` as its model.
 
-    None if it is no JSON object, or names no model.
+    None if it is not a JSON object or names no model.
     """
     encoding = json.detect_encoding(body)
     text = body.decode(encoding, "surrogatepass")
@@ -22,7 +22,7 @@ def with_model(body: bytes, model: str) -> bytes | None:
     try:
         found = _model_in(text)
     except RecursionError:
-        raise BadRequestError("the body is nested too deep") from None
+        raise BadRequestError("the body is nested too deeply") from None
     if found is None:
         return None
     start, end = found
@@ -30,16 +30,16 @@ def with_model(body: bytes, model: str) -> bytes | None:
 
 
 def _model_in(text: str) -> tuple[int, int] | None:
-    """Where the value of the top-level `model` begins and ends."""
+    """Start and end of the value of the top-level `model`, None if there is none."""
     at = _skip_blanks(text, text.index("{") + 1)
     found = None
     while text[at : at + 1] == '"':
         key, at = _DECODER.raw_decode(text, at)
-        start = _skip_blanks(text, _skip_blanks(text, at) + 1)  # behind the colon
+        start = _skip_blanks(text, _skip_blanks(text, at) + 1)  # after the colon
         _, end = _DECODER.raw_decode(text, start)
         if key == "model":
-            found = start, end  # of several the last one counts
-        at = _skip_blanks(text, _skip_blanks(text, end) + 1)  # behind the comma
+            found = start, end  # the last one counts
+        at = _skip_blanks(text, _skip_blanks(text, end) + 1)  # after the comma
     return found
 
 

@@ -1,7 +1,7 @@
-"""Reads what an answer cost out of its body: a JSON object, or server-sent events as they come.
+"""Reads the token usage from a response body: a JSON object, or a stream of server-sent events.
 
-The fields are those of the OpenAI API (`usage`, in its Responses API within `response`), of Anthropic's (`usage`, at
-the start of a stream within `message`) and of SGLang's own (`meta_info`).
+Supports the fields of the OpenAI API (`usage`, within `response` in the Responses API), of the Anthropic API (`usage`,
+within `message` at the start of a stream) and of SGLang's native API (`meta_info`).
 """
 
 from __future__ import annotations
@@ -15,57 +15,57 @@ from app.domain.usage import Usage
 from app.parsing.json_body import count_of
 
 LONGEST_EVENT = 1024 * 1024
-"""Bytes of a line that is waited for; what is in a longer one is not read."""
+"""Maximum length of a line of a stream in bytes. Longer lines are skipped."""
 
 LARGEST_BODY = 1024 * 1024
-"""Bytes of a JSON answer that are kept to be read; of a larger one the usage is not known."""
+"""Maximum size of a JSON response in bytes. The usage of a larger one is unknown."""
 
 _NOTHING = Usage()
 _HINTS = (b'"usage"', b'"meta_info"')
 
 
 class UsageReader:
-    """The usage of one answer, of which the pieces are given as they come, split anywhere."""
+    """Reads the usage of one response from its chunks, which may be split anywhere."""
 
-    __slots__ = ("_begun", "_kept", "_overflowed", "_size", "_streamed", "usage")
+    __slots__ = ("_partial_line", "_chunks", "_overflowed", "_size", "_streamed", "usage")
 
     def __init__(self, *, streamed: bool) -> None:
-        """`streamed`: the answer is one of server-sent events, and not a JSON object."""
+        """`streamed`: the response consists of server-sent events, not of one JSON object."""
         self.usage: Usage | None = None
-        """What is known so far."""
+        """The usage read so far."""
         self._streamed = streamed
-        self._begun = b""
-        self._kept: list[bytes] = []
+        self._partial_line = b""
+        self._chunks: list[bytes] = []
         self._size = 0
         self._overflowed = False
 
     def feed(self, data: bytes) -> None:
-        """More of the body."""
+        """Adds a chunk of the body."""
         if self._streamed:
             self._read_lines(data)
         elif data and not self._overflowed:
             self._size += len(data)
-            self._kept.append(data)
+            self._chunks.append(data)
             self._overflowed = self._size > LARGEST_BODY
             if self._overflowed:
-                self._kept.clear()
+                self._chunks.clear()
 
     def end(self) -> Usage | None:
-        """There is no more of it. The usage, if any was told."""
+        """Ends the body and returns its usage, None if it has none."""
         if self._streamed:
             self._read_lines(b"\n")
-        elif self._kept:
-            self._read(b"".join(self._kept))
-            self._kept.clear()
+        elif self._chunks:
+            self._read(b"".join(self._chunks))
+            self._chunks.clear()
         return self.usage
 
     def _read_lines(self, data: bytes) -> None:
-        lines, newline, rest = (self._begun + data if self._begun else data).rpartition(b"\n")
-        if newline and self._overflowed:  # what is left of the line that was too long
+        lines, newline, rest = (self._partial_line + data if self._partial_line else data).rpartition(b"\n")
+        if newline and self._overflowed:  # the rest of a line that was too long
             lines, self._overflowed = lines.partition(b"\n")[2], False
-        self._begun = rest
+        self._partial_line = rest
         if len(rest) > LONGEST_EVENT:
-            self._begun, self._overflowed = b"", True
+            self._partial_line, self._overflowed = b"", True
         if any(hint in lines for hint in _HINTS):
             for line in lines.splitlines():
                 if line.startswith(b"data:") and len(line) <= LONGEST_EVENT:
@@ -78,20 +78,20 @@ class UsageReader:
             fields = orjson.loads(text)
         except orjson.JSONDecodeError:
             return
-        told = usage_in(fields)
-        if told is not None:
-            self.usage = told if self.usage is None else self.usage.updated(told)
+        found = usage_in(fields)
+        if found is not None:
+            self.usage = found if self.usage is None else self.usage.updated(found)
 
 
 def usage_reader(content_type: str, content_encoding: str) -> UsageReader | None:
-    """Who reads the usage of an answer with these headers; None for one that tells none, or is compressed."""
+    """The reader for a response with these headers; None if it is compressed or of a type without usage."""
     streamed = content_type.startswith("text/event-stream")
     readable = streamed or content_type.startswith("application/json")
     return UsageReader(streamed=streamed) if readable and not content_encoding else None
 
 
 def usage_in(fields: Any) -> Usage | None:
-    """The usage that an answer, or an event of one, tells; None if it tells none."""
+    """The usage in a response or an event of a stream, None if it has none."""
     if not isinstance(fields, dict):
         return None
     usage = next(

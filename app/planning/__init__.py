@@ -1,1 +1,1 @@
-"""From a configuration to a plan: which plugins are built, how they hang together. Builds nothing itself."""
+"""From a configuration to a plan: which plugins there are, and how they are connected. Builds nothing."""

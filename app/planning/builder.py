@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dependency_injector.containers import DynamicContainer
 from pydantic import ValidationError
 
 from app.catalogue.catalogue import Catalogue, PluginType
@@ -21,8 +20,6 @@ from app.settings.picker_config import PluginSpec
 from app.settings.schema import Settings
 from app.settings.tree import Entries, Items, Origin, find_text, node_at
 from app.settings.validation import report
-
-_NAMES_TAKEN = DynamicContainer()
 
 ADDED = Origin("added")
 """The place of what no layer says."""
@@ -120,10 +117,6 @@ class PlanBuilder:
                 self.disabled.add(spec.key)
                 self._check_type_exists(spec.type, self.configuration.origin("plugins", index, "type"))
                 self.notes.append(f"{spec.key} is disabled")
-                continue
-            if hasattr(_NAMES_TAKEN, spec.key):
-                origin = self.configuration.origin("plugins", index, "name" if spec.name else "type")
-                self.faults.error(origin, f"the name {spec.key!r} is taken by the container", "choose another name")
                 continue
             at = self.configuration.origin("plugins", index, "type")
             found = self._instance(spec.key, spec.type, spec.parameters, at, place, "", index)

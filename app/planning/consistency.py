@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from app.domain.addresses import UNIX, parse_authority
 from app.planning.builder import PlanBuilder
-from app.settings.sections import EndpointSpec
+from app.settings.sections import EndpointSpec, PoolSettings, PoolTls
+from app.settings.transports import HttpTls
 from app.settings.tree import exists
 from app.transports.envoy.binary import find_binary
-from containers import options
+from app.transports.tls import ClientTls, ServerTls, client_context, server_context
 
 
 def check_consistency(builder: PlanBuilder) -> None:
@@ -133,17 +134,29 @@ def _simulated_servers_have_names_of_their_own(builder: PlanBuilder) -> None:
 
 
 def _certificates_can_be_used(builder: PlanBuilder) -> None:
-    uses = (
-        (("transports", "http", "tls"), options.server_tls),
-        (("transports", "extProc", "tls"), options.ext_proc_tls),
-        (("pool", "tls"), options.client_tls),
+    transports = builder.settings.transports
+    uses: tuple[tuple[tuple[str, ...], Callable[[], object]], ...] = (
+        (("transports", "http", "tls"), lambda: _load_server(transports.http.tls)),
+        (("transports", "extProc", "tls"), lambda: _load_server(transports.ext_proc.tls)),
+        (("pool", "tls"), lambda: _load_client(builder.settings.pool)),
     )
-    for path, use in uses:
+    for path, load in uses:
         try:
-            use(builder.settings)
+            load()
         except OSError as error:
             builder.faults.error(
                 builder.configuration.origin(*path),
                 error.strerror or str(error),
                 "name PEM files that this process may read",
             )
+
+
+def _load_server(tls: HttpTls) -> None:
+    if tls.cert_file:
+        server_context(ServerTls(tls.cert_file, tls.key_file, tls.client_ca_file))
+
+
+def _load_client(pool: PoolSettings) -> None:
+    tls = pool.tls
+    if tls != PoolTls() or any(endpoint.scheme == "https" for endpoint in pool.endpoints):
+        client_context(ClientTls(tls.ca_file, tls.cert_file, tls.key_file, tls.insecure_skip_verify))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from app.extension import Discovery, Extractor, MetricsSource
+from app.extension import Discovery, Extractor, KnownEngines, MetricsSource
 from app.planning.builder import PlanBuilder
 from app.planning.plan import SourcePlan
 from app.settings.errors import did_you_mean
@@ -61,8 +61,8 @@ def check_engines(builder: PlanBuilder) -> None:
     """Every engine that an endpoint is said to be must be known to an extractor."""
     known = {"auto"}
     for plugin in builder.serving(Extractor):
-        engines = getattr(plugin.type.cls, "engines", None)
-        known |= set(engines(plugin.params)) if engines else set()
+        cls = plugin.type.cls
+        known |= set(cls.engines(plugin.params)) if isinstance(cls, KnownEngines) else set()
     for index, endpoint in enumerate(builder.settings.pool.endpoints):
         if endpoint.engine not in known:
             origin = builder.configuration.origin("pool", "endpoints", index, "engine")

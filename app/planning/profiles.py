@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import get_args
 
-from app.extension import Filter, Picker, ProfilePicker, Scorer
+from app.extension import Filter, Picker, ProfilePicker, RequiresProfiles, Scorer, SingleProfile
 from app.planning.builder import PlanBuilder
 from app.planning.plan import PluginPlan, ProfilePlan
 from app.settings.picker_config import ProfileEntry, ProfileSpec, Role
@@ -93,17 +93,16 @@ def _keep_strongest_picker(builder: PlanBuilder, parts: _Parts) -> None:
 
 
 def _check_fits(builder: PlanBuilder, plugin: PluginPlan, profiles: Sequence[ProfilePlan]) -> None:
-    """A ProfilePicker may say that it takes one profile only, and which profiles it must have."""
+    """Checks what the ProfilePicker's class declares: that it takes one profile only, or the profiles it requires."""
     cls, names = plugin.type.cls, [profile.name for profile in profiles]
     origin = builder.origin_of_plugin(plugin.name)
-    if getattr(cls, "single_profile", False) and len(profiles) > 1:
+    if isinstance(cls, SingleProfile) and cls.single_profile and len(profiles) > 1:
         builder.faults.error(
             origin,
             f"{plugin.type_name} takes one profile, and there are {len(profiles)}: {', '.join(names)}",
             f"use {BY_HEADER} or another profile picker",
         )
-    expected = getattr(cls, "profile_names", None)
-    for name in expected(plugin.params) if expected else ():
+    for name in cls.profile_names(plugin.params) if isinstance(cls, RequiresProfiles) else ():
         if name not in names:
             builder.faults.error(origin, f"it needs the profile {name!r}", f"profiles are {', '.join(names)}")
 

@@ -1,4 +1,4 @@
-"""What follows from an endpoint that failed a request."""
+"""What a failed request means for its endpoint."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from app.domain.request import InferenceRequest
 
 
 class Failures:
-    """Told of each failure: has it written down, and the endpoint looked at."""
+    """Handles each failure: logs it, takes an unreachable endpoint out, and has the endpoint checked."""
 
     def __init__(
         self,
         *,
         mark_down: Callable[[Endpoint, str], None],
         suspect: Callable[[Endpoint], None],
-        tell: Callable[[InferenceRequest, UpstreamError], None],
+        log: Callable[[InferenceRequest, UpstreamError], None],
     ) -> None:
-        """`mark_down` keeps an endpoint that takes no connection from being picked; `suspect` has one looked at."""
+        """`mark_down` takes an endpoint that accepts no connection out of the pool; `suspect` has one checked."""
         self._mark_down = mark_down
         self._suspect = suspect
-        self._tell = tell
+        self._log = log
 
     def __call__(self, request: InferenceRequest, endpoint: Endpoint, failure: UpstreamError) -> None:
         """`endpoint` failed `request`."""
-        self._tell(request, failure)
+        self._log(request, failure)
         if isinstance(failure, UnreachableError):
             self._mark_down(endpoint, failure.cause)
         self._suspect(endpoint)

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 from app.domain.decision import PluginFault
 from app.domain.facts import AnyFactKey
+from app.domain.named import Named
 from app.domain.request import InferenceRequest
 from app.extension.requests import Producer
 from app.extension.services import Pool
-from app.scheduling.profile import Named
 
 Found = Mapping[AnyFactKey, object]
 Report = Callable[[PluginFault], None]

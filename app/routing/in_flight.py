@@ -1,31 +1,99 @@
-"""Counts the requests that each endpoint has not finished."""
+"""The requests in flight: counted per endpoint, and kept until they end, whichever configuration decided on them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 
-class InFlightCounts:
+from app.domain.decision import Decision, PluginFault
+from app.domain.request import InferenceRequest
+from app.extension.services import InFlightListener
+
+
+@dataclass(slots=True)
+class _Open:
+    """A decision whose request has not ended."""
+
+    request: InferenceRequest
+    decision: Decision
+    responded: bool = False
+
+
+def _ignore(_: PluginFault) -> None:
+    pass
+
+
+class InFlightRequests:
     """Requests per endpoint name, from the decision to the last byte."""
 
-    __slots__ = ("_counts", "total")
+    __slots__ = ("_counts", "_listeners", "_open", "_report", "total")
 
-    def __init__(self) -> None:
+    def __init__(self, report: Callable[[PluginFault], None] = _ignore) -> None:
+        """`report` is called with each failure of a listener."""
+        self._report = report
         self._counts: dict[str, int] = {}
+        self._open: dict[int, _Open] = {}
+        self._listeners: dict[InFlightListener, str] = {}
         self.total = 0
 
     def count(self, endpoint: str, /) -> int:
         """Requests in flight to the endpoint of that name."""
         return self._counts.get(endpoint, 0)
 
+    def follow(self, listener: InFlightListener, name: str) -> None:
+        """Calls `listener` for every decision in flight, and from now on as requests come and go, until `unfollow`.
+
+        `name` is its plugin's, for reports of its failures. Call it in the event loop, so not in a constructor.
+        """
+        self._listeners[listener] = name
+        for one in self._open.values():
+            listener.on_entered(one.request, one.decision)
+            if one.responded:
+                listener.on_responded(one.decision)
+
+    def unfollow(self, listener: InFlightListener) -> None:
+        """Ends `follow`."""
+        self._listeners.pop(listener, None)
+
+    # -- called by the router
+
+    def begin(self, request: InferenceRequest, decision: Decision) -> None:
+        """Counts a decision. Whoever calls this calls `end` once."""
+        self.enter(decision.endpoint.name)
+        self._open[id(decision)] = _Open(request, decision)
+        if self._listeners:
+            self._notify(lambda listener: listener.on_entered(request, decision))
+
+    def responded(self, decision: Decision) -> None:
+        """Records that the endpoint began to respond."""
+        self._open[id(decision)].responded = True
+        if self._listeners:
+            self._notify(lambda listener: listener.on_responded(decision))
+
+    def end(self, decision: Decision) -> None:
+        """Ends `begin`."""
+        self.leave(decision.endpoint.name)
+        del self._open[id(decision)]
+        if self._listeners:
+            self._notify(lambda listener: listener.on_left(decision))
+
     def enter(self, endpoint: str) -> None:
-        """One more. Whoever calls this calls `leave` once."""
+        """Counts one more. Whoever calls this calls `leave` once."""
         self._counts[endpoint] = self._counts.get(endpoint, 0) + 1
         self.total += 1
 
     def leave(self, endpoint: str) -> None:
-        """One less; an endpoint with none is forgotten, so that gone endpoints leave nothing behind."""
+        """Counts one less; an endpoint with none is forgotten, so that gone endpoints leave nothing behind."""
         left = self._counts[endpoint] - 1
         if left:
             self._counts[endpoint] = left
         else:
             del self._counts[endpoint]
         self.total -= 1
+
+    def _notify(self, call: Callable[[InFlightListener], None]) -> None:
+        for listener, name in tuple(self._listeners.items()):
+            try:
+                call(listener)
+            except Exception as error:  # noqa: BLE001 - a plugin's failure never fails a request
+                self._report(PluginFault(name, "InFlightListener", error))

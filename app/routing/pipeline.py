@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from app.extension.requests import OnFinished, OnFirstByte, OnRefused, OnScheduled, Producer
-from app.parsing.parsers import Parsers
-from app.scheduling.profile import Named
+from app.domain.named import Named
+from app.extension.requests import Producer
+from app.routing.observers import Observers
 from app.scheduling.scheduler import Scheduler
 
 
 class OpenRoutes:
-    """The requests that are under way with one pipeline."""
+    """Counts the requests that run on one pipeline."""
 
     __slots__ = ("_count", "_waiting")
 
@@ -43,15 +43,11 @@ class OpenRoutes:
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """What the router runs. A request keeps the pipeline it began with."""
+    """What the router runs."""
 
     scheduler: Scheduler
-    parsers: Parsers = field(default_factory=lambda: Parsers(()))
+    observers: Observers
     producers: Sequence[Named[Producer]] = ()
     """In dependency order."""
-    on_scheduled: Sequence[Named[OnScheduled]] = ()
-    on_first_byte: Sequence[Named[OnFirstByte]] = ()
-    on_finished: Sequence[Named[OnFinished]] = ()
-    on_refused: Sequence[Named[OnRefused]] = ()
     open: OpenRoutes = field(default_factory=OpenRoutes)
-    """Plugins that a later configuration drops are stopped when these have ended."""
+    """The plugins are stopped when these have ended."""

@@ -2,10 +2,10 @@
 
     async with router.route(request) as route:    gather facts, decide, count in flight
         ... send to route.endpoint                 the transport's work
-        route.retry(error)                         the endpoint failed before it answered: decide again
-        route.served_by(address)                   or a proxy went on to another endpoint by itself
+        route.retry(error)                         the endpoint failed before it responded: decide again
+        route.served_by(address)                   or the proxy tried another endpoint by itself
         route.first_byte(status)
-                                                   on leaving: count down, tell the observers, once
+                                                   on leaving: count down, call the observers, once
 
 The block is the request's life, so that no way out of it, cancelling included, can leak an in-flight count.
 """
@@ -13,28 +13,27 @@ The block is the request's life, so that no way out of it, cancelling included, 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
-from app.domain.decision import Decision, PluginFault
+from app.domain.decision import Decision
 from app.domain.endpoint import Endpoint
 from app.domain.errors import (
     ModelNotFoundError,
     NoEndpointsError,
-    PluginError,
     RoutingError,
     SaturatedError,
     UpstreamError,
 )
 from app.domain.outcome import Ending, Outcome
-from app.domain.request import InferenceRequest, RawRequest
+from app.domain.request import InferenceRequest
 from app.domain.usage import Usage
 from app.extension.services import Clock
 from app.fleet.pool import EndpointPool
 from app.routing.gathering import gather
-from app.routing.in_flight import InFlightCounts
+from app.routing.in_flight import InFlightRequests
 from app.routing.pipeline import Pipeline
 
 OnFailure = Callable[[InferenceRequest, Endpoint, UpstreamError], None]
@@ -44,58 +43,49 @@ def _ignore(_request: InferenceRequest, _endpoint: Endpoint, _failure: UpstreamE
     pass
 
 
-class Router:
-    """Routes requests over a pool with the current pipeline."""
+async def _refresh_nothing() -> None:
+    pass
 
-    def __init__(  # noqa: PLR0913 - collaborators by name, and two numbers
+
+class Router:
+    """Routes requests over a pool with one configuration's pipeline."""
+
+    def __init__(
         self,
         *,
         pool: EndpointPool,
-        in_flight: InFlightCounts,
+        in_flight: InFlightRequests,
         clock: Clock,
         pipeline: Pipeline,
-        report: Callable[[PluginFault], None],
         on_failure: OnFailure = _ignore,
+        refresh_models: Callable[[], Awaitable[None]] = _refresh_nothing,
         retries: int = 2,
         producer_deadline: float = 0.4,
     ) -> None:
-        """`retries` is how often a failed attempt is scheduled anew; `producer_deadline`, in seconds, is for all
-        producers together; `report` is told of each plugin's failure that a request survived, `on_failure` of each
-        endpoint's that a request met."""
+        """`retries` bounds how often a failed attempt is scheduled again. `producer_deadline`, in seconds, is for all
+        producers together. `on_failure` is called with each endpoint's failure, `refresh_models` before a model is
+        reported as unknown."""
         self.pool = pool
         self.in_flight = in_flight
         self.clock = clock
         self.pipeline = pipeline
-        self.report = report
         self.on_failure = on_failure
+        self.refresh_models = refresh_models
         self.retries = retries
         self.producer_deadline = producer_deadline
-
-    def parse(self, raw: RawRequest) -> InferenceRequest:
-        """The request that `raw` is. Raises `BadRequestError` or `PluginError`."""
-        return self.pipeline.parsers.parse(raw)
 
     def route(self, request: InferenceRequest, subset: frozenset[str] | None = None) -> Route:
         """The request's life, to be entered with `async with`.
 
         `subset` are the addresses, as `Endpoint.authority`, that it may go to; None for any. Entering raises
         `NoEndpointsError`, `ModelNotFoundError`, `SaturatedError`, `BadRequestError` or `PluginError`; then nothing is
-        in flight.
+        in flight, and the observers have seen the refusal.
         """
         return Route(self, request, subset)
 
     def refuse(self, request: InferenceRequest, error: RoutingError) -> None:
-        """Tells the observers of a request that was answered without being routed."""
-        Route(self, request).refused(error)
-
-    async def refuse_hopeless(self, request: InferenceRequest) -> None:
-        """Raises before any work is done for a request that no endpoint can serve."""
-        if self.pool.serves(request.model):
-            return
-        if request.model and await self.pool.lacks(request.model):
-            raise ModelNotFoundError(request.model)
-        if not self.pool.serves(request.model):
-            raise NoEndpointsError
+        """Has the observers see a request that gets an error response without being routed."""
+        self.pipeline.observers.refused(request, error)
 
 
 class Route:
@@ -151,13 +141,13 @@ class Route:
         try:
             router = self._router
             if not router.pool.serves(self.request.model):
-                await router.refuse_hopeless(self.request)
+                await self._find_the_model()
             gathered = gather(
                 self._pipeline.producers,
                 self.request,
                 router.pool,
                 deadline=router.producer_deadline,
-                report=router.report,
+                report=self._pipeline.observers.report,
             )
             self.request = gathered if isinstance(gathered, InferenceRequest) else await gathered
             self._decide()
@@ -165,7 +155,7 @@ class Route:
             if self._under_way:
                 self._finish(Ending.UPSTREAM_FAILED, final=False)
             if isinstance(error, RoutingError):
-                self.refused(error)
+                self._router.refuse(self.request, error)
             self._pipeline.open.leave()
             raise
         return self
@@ -178,15 +168,15 @@ class Route:
                 refused = isinstance(error, RoutingError)
                 self._finish(self.ending or _ending_of(kind), final=not refused)
             if isinstance(error, RoutingError):
-                self.refused(error)
+                self._router.refuse(self.request, error)
         finally:
             self._pipeline.open.leave()
 
     def retry(self, failure: UpstreamError) -> None:
-        """Schedules the request again, over the endpoints not tried yet; its facts are kept.
+        """Schedules the request again over the endpoints not tried yet; its facts are kept.
 
-        To be called when the endpoint failed before the first byte of its answer. Raises `failure` itself when no
-        attempt or no endpoint is left.
+        Call it when the endpoint failed before the first byte of its response. Raises `failure` itself when no attempt
+        or no endpoint is left.
         """
         self._router.on_failure(self.request, self.decision.endpoint, failure)
         self._finish(Ending.UPSTREAM_FAILED, final=False)
@@ -199,9 +189,9 @@ class Route:
             raise failure from None
 
     def served_by(self, address: str) -> None:
-        """A proxy, which was given a list of endpoints, got an answer from the one at `address`.
+        """The proxy, which got a list of endpoints, reports a response from the one at `address`.
 
-        Those of the list before it have failed, as in `retry`. An address that nobody has changes nothing.
+        Those before it in the list have failed, as in `retry`. An unknown address changes nothing.
         """
         for endpoint in self.decision.endpoints:
             if endpoint.authority == address:
@@ -213,39 +203,45 @@ class Route:
             endpoint = found
         while (before := self.decision.endpoint) is not endpoint:
             self._router.on_failure(
-                self.request, before, UpstreamError(before.name, "the proxy went on to another one")
+                self.request, before, UpstreamError(before.name, "the proxy tried another endpoint")
             )
             self._finish(Ending.UPSTREAM_FAILED, final=False)
             following = self.decision.endpoints[1:]
             self._begin(_going_to(following if endpoint in following else (endpoint,), self.decision))
 
     def broken_off(self, failure: UpstreamError) -> None:
-        """The endpoint failed when it is too late for another one."""
+        """The endpoint failed after its response began, too late for a retry."""
         self.ending = Ending.UPSTREAM_FAILED
         self._router.on_failure(self.request, self.decision.endpoint, failure)
 
     def first_byte(self, status: int) -> None:
-        """The endpoint's response head has come, which counts as the first byte."""
+        """The endpoint's response head arrived, which counts as the first byte."""
         self._status = status
         self._first_byte = self._elapsed()
-        for name, observer in self._pipeline.on_first_byte:
-            try:
-                observer.on_first_byte(self.request, self.decision)
-            except Exception as error:  # noqa: BLE001 - an observer never breaks a request
-                self._router.report(PluginFault(name, "OnFirstByte", error))
+        self._router.in_flight.responded(self.decision)
+        self._pipeline.observers.first_byte(self.request, self.decision)
 
     def relayed(self, count: int) -> None:
         """`count` more bytes of the body went to the client."""
         self._bytes += count
 
     def used(self, usage: Usage | None) -> None:
-        """What the engine says that the answer cost, if it says it."""
+        """The token counts that the engine reported, if it did."""
         self._usage = usage
 
+    async def _find_the_model(self) -> None:
+        """Raises the reason why no endpoint can serve the request, unless a fresh look at the model lists finds one."""
+        pool, model = self._router.pool, self.request.model
+        if model and pool.lacks(model):
+            await self._router.refresh_models()
+            if pool.lacks(model):
+                raise ModelNotFoundError(model)
+        if not pool.serves(model):
+            raise NoEndpointsError
+
     def _decide(self) -> None:
-        """Decides, counts in flight and tells `on_scheduled`, in one step of the event loop."""
-        router = self._router
-        candidates = router.pool.candidates(
+        """Decides, counts in flight and calls `on_scheduled`, in one step of the event loop."""
+        candidates = self._router.pool.candidates(
             self.request.facts, model=self.request.model, excluding=self._tried, subset=self._subset
         )
         if len(candidates):
@@ -253,27 +249,22 @@ class Route:
             self._begin(decision)
             for result in decision.results.values():
                 for fault in result.faults:
-                    router.report(fault)
+                    self._pipeline.observers.report(fault)
         elif self._subset is None:
             raise NoEndpointsError
         else:
             raise NoEndpointsError("none of the endpoints that the proxy asks for is available for this request")
 
     def _begin(self, decision: Decision) -> None:
-        router = self._router
         self.decision = decision
         self._attempts += 1
-        router.in_flight.enter(decision.endpoint.name)
+        self._router.in_flight.begin(self.request, decision)
         self._under_way = True
-        for name, observer in self._pipeline.on_scheduled:
-            try:
-                observer.on_scheduled(self.request, decision)
-            except Exception as error:  # noqa: BLE001 - an observer never breaks a request
-                router.report(PluginFault(name, "OnScheduled", error))
+        self._pipeline.observers.scheduled(self.request, decision)
 
     def _finish(self, ending: Ending, *, final: bool) -> None:
         self._under_way = False
-        self._router.in_flight.leave(self.decision.endpoint.name)
+        self._router.in_flight.end(self.decision)
         outcome = Outcome(
             ending,
             self._elapsed(),
@@ -284,21 +275,7 @@ class Route:
             self._bytes,
             self._usage,
         )
-        for name, observer in self._pipeline.on_finished:
-            try:
-                observer.on_finished(self.request, self.decision, outcome)
-            except Exception as error:  # noqa: BLE001 - an observer never breaks a request
-                self._router.report(PluginFault(name, "OnFinished", error))
-
-    def refused(self, refusal: RoutingError) -> None:
-        """Tells the observers that the router answers the request itself."""
-        if isinstance(refusal, PluginError):
-            self._router.report(PluginFault(refusal.plugin, "decision", refusal.cause))
-        for name, observer in self._pipeline.on_refused:
-            try:
-                observer.on_refused(self.request, refusal)
-            except Exception as error:  # noqa: BLE001 - an observer never breaks a request
-                self._router.report(PluginFault(name, "OnRefused", error))
+        self._pipeline.observers.finished(self.request, self.decision, outcome)
 
     def _elapsed(self) -> float:
         return self._router.clock.now() - self._arrived

@@ -1,10 +1,10 @@
-"""One profile: filters narrow, scorers weigh, the picker chooses."""
+"""One profile: filters narrow the candidates, scorers rate them, the picker chooses."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import isnan
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,31 +13,25 @@ from app.domain.candidates import Candidates, Column, Mask
 from app.domain.decision import FilterStep, PluginFault, ProfileResult, Scored
 from app.domain.endpoint import Endpoint
 from app.domain.errors import PluginError
+from app.domain.named import Named as Named  # noqa: PLC0414 - until containers import it from there
 from app.domain.request import InferenceRequest
-from app.extension.scheduling import Filter, Picker, Scorer
-
-P = TypeVar("P")
+from app.extension.scheduling import Filter, Keep, Picker, Scorer, Scores
 
 Matrix = NDArray[np.float64]
 
-_UNKNOWN = object()
-
 FEW = 32
-"""Numbers that are looked at faster one by one than by numpy."""
+"""Up to this many scores, plain Python checks them faster than numpy."""
+
+_NOT_CACHED = object()
+
+_BOOL = np.dtype(np.bool_)
 
 
-class Named(NamedTuple, Generic[P]):
-    """A plugin under its instance name."""
+class _Previous(NamedTuple):
+    """The scores of a profile's last request."""
 
-    name: str
-    plugin: P
-
-
-class _Last(NamedTuple):
-    """What a profile's scorers said last."""
-
-    answers: list[object]
-    """Per scorer the array, if it is read-only and holds scores."""
+    arrays: list[object]
+    """The array that each scorer returned, if it can be recognised and its scores reused."""
     scores: Matrix
 
 
@@ -59,12 +53,12 @@ class Profile:
         self._scorer_names = tuple(scorer.name for scorer in scorers)
         self._weights: Column = np.array(weights, np.float64)
         self._picker = picker
-        self._last = _Last([_UNKNOWN] * len(scorers), np.zeros((len(scorers), 0)))
+        self._previous = _Previous([_NOT_CACHED] * len(scorers), np.zeros((len(scorers), 0)))
 
     def run(self, request: InferenceRequest, candidates: Candidates) -> ProfileResult:
-        """Filters, scores and picks among `candidates`.
+        """Filters and scores `candidates`, then picks.
 
-        Raises `PluginError` when a filter or the picker fails. A scorer that fails counts as 0 for all.
+        Raises `PluginError` when a filter or the picker fails. A scorer that fails gives every candidate 0.
         """
         left, steps = self._narrow(request, candidates)
         scores, faults = self._score(request, left)
@@ -77,36 +71,39 @@ class Profile:
         for name, plugin in self._filters:
             if not len(candidates):
                 break
-            kept = _answer_of_filter(name, plugin, request, candidates)
+            kept = _mask_of(name, plugin, request, candidates)
             steps.append(FilterStep(name, candidates, kept))
             if not kept.all():
                 candidates = candidates.where(kept)
         return candidates, tuple(steps)
 
     def _score(self, request: InferenceRequest, candidates: Candidates) -> tuple[Matrix, tuple[PluginFault, ...]]:
-        """A scorer that answers with the same read-only array as last time is taken to have the same scores."""
+        """One row of scores per scorer.
+
+        A scorer that returns the same read-only array again has its row reused, without another check.
+        """
         count = len(candidates)
-        last = self._last
-        if last.scores.shape[1] != count:
-            last = _Last([_UNKNOWN] * len(self._scorers), np.zeros((len(self._scorers), count)))
+        previous = self._previous
+        if previous.scores.shape[1] != count:
+            previous = _Previous([_NOT_CACHED] * len(self._scorers), np.zeros((len(self._scorers), count)))
         if not count:
-            return last.scores, ()
-        scores, answers = last.scores.copy(), last.answers.copy()
+            return previous.scores, ()
+        scores, arrays = previous.scores.copy(), previous.arrays.copy()
         faults: list[PluginFault] = []
         for row, (name, plugin) in enumerate(self._scorers):
             try:
-                answer = plugin.score(request, candidates)
-                if answer is not answers[row]:
-                    scores[row] = column = _one_each(answer, count)
-                    in_range = _are_scores(column)
-                    answers[row] = column if in_range and not column.flags.writeable else _UNKNOWN
+                returned = plugin.score(request, candidates)
+                if returned is not arrays[row]:
+                    scores[row] = column = _one_each(returned, count)
+                    in_range = _are_in_range(column)
+                    arrays[row] = column if in_range and _never_changes(column) else _NOT_CACHED
                     if not in_range:
                         _clamp(scores[row], name, faults)
             except Exception as error:  # noqa: BLE001 - a scorer's failure never fails a request
                 scores[row] = 0.0
-                answers[row] = _UNKNOWN
+                arrays[row] = _NOT_CACHED
                 faults.append(PluginFault(name, "Scorer", error))
-        self._last = _Last(answers, scores)
+        self._previous = _Previous(arrays, scores)
         return scores, tuple(faults)
 
     def _pick(self, request: InferenceRequest, scored: Scored) -> tuple[Endpoint, ...]:
@@ -123,23 +120,47 @@ class Profile:
         return picked
 
 
-def _answer_of_filter(name: str, plugin: Filter, request: InferenceRequest, candidates: Candidates) -> Mask:
+def _mask_of(name: str, plugin: Filter, request: InferenceRequest, candidates: Candidates) -> Mask:
     try:
-        return np.asarray(_one_each(plugin.filter(request, candidates), len(candidates)), np.bool_)
+        return _booleans(plugin.filter(request, candidates), len(candidates))
     except Exception as error:
         raise PluginError(name, error) from error
 
 
-def _one_each(answer: Sequence[float] | NDArray[np.float64] | NDArray[np.bool_], count: int) -> NDArray:  # type: ignore[type-arg]
-    array = answer if type(answer) is np.ndarray else np.asarray(answer)
+def _booleans(returned: Keep, count: int) -> Mask:
+    """A filter's return value as an array of `count` booleans. Raises `TypeError` or `ValueError`."""
+    array = returned if type(returned) is np.ndarray else np.asarray(returned)
+    if array.dtype != _BOOL and array.size:
+        message = f"it returned {_kinds_of(returned, array)}; a filter returns one boolean per candidate"
+        raise TypeError(message)
+    return _one_each(array, count)
+
+
+def _kinds_of(returned: object, array: NDArray[Any]) -> str:
+    """What a filter returned in place of booleans."""
+    if array.ndim == 0 or not isinstance(returned, Iterable):
+        return "None" if returned is None else f"an object of type {type(returned).__name__}"
+    kinds = {type(value).__name__ for value in returned if not isinstance(value, bool | np.bool_)}
+    return f"{' and '.join(sorted(kinds))} values"
+
+
+def _one_each(returned: Scores | Keep, count: int) -> NDArray[Any]:
+    array = returned if type(returned) is np.ndarray else np.asarray(returned)
     if array.shape != (count,):
-        message = f"it answered with shape {array.shape} for {count} candidates"
+        values = f"{array.size} value{'s' * (array.size != 1)}"
+        found = values if array.ndim == 1 else f"an array of shape {array.shape}"
+        message = f"it returned {found} for {count} candidates"
         raise ValueError(message)
     return array
 
 
-def _are_scores(column: NDArray[np.float64]) -> bool:
-    """Whether all are within [0, 1]; NaN is not."""
+def _never_changes(column: NDArray[Any]) -> bool:
+    """Whether the array is read-only and no view of another one, whose owner might still write to it."""
+    return column.base is None and not column.flags.writeable
+
+
+def _are_in_range(column: NDArray[np.float64]) -> bool:
+    """Whether every score is within [0, 1]; NaN is not."""
     if len(column) > FEW:
         return bool(column.min() >= 0.0 and column.max() <= 1.0)
     scores = column.tolist()
@@ -147,7 +168,7 @@ def _are_scores(column: NDArray[np.float64]) -> bool:
 
 
 def _clamp(scores: NDArray[np.float64], name: str, faults: list[PluginFault]) -> None:
-    """Puts scores within [0, 1], in place; NaN counts as 0."""
+    """Clamps scores to [0, 1], in place; NaN counts as 0 and is a fault."""
     if np.isnan(scores).any():
         faults.append(PluginFault(name, "Scorer", "it scored NaN"))
         np.nan_to_num(scores, copy=False, nan=0.0, posinf=np.inf, neginf=-np.inf)

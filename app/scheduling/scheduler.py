@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from app.domain.candidates import Candidates
 from app.domain.decision import Decision, ProfileResult
 from app.domain.errors import PluginError, RoutingError, SaturatedError
+from app.domain.named import Named
 from app.domain.request import InferenceRequest
 from app.extension.scheduling import ProfilePicker
-from app.scheduling.profile import Named, Profile
+from app.scheduling.profile import Profile
 
 
 class Scheduler:

@@ -1,1 +1,1 @@
-"""The shape of the YAML: reading it strictly, laying layers over each other, telling what is wrong and where."""
+"""Reads YAML strictly, merges layers, validates the result, and reports what is wrong and where."""

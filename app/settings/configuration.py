@@ -1,4 +1,4 @@
-"""A loaded configuration: the settings, and where each value came from."""
+"""A loaded configuration: the settings and the origin of each value."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from app.settings.validation import validate
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """Settings with their origins, and what was found wrong so far."""
+    """Settings, their origins, and the faults found so far."""
 
     settings: Settings
     tree: Entries
-    """The merged layers, less what is wrong in them."""
+    """The merged layers without their invalid values."""
     written: Entries
-    """The merged layers as they are."""
+    """The merged layers as written."""
     faults: Faults
 
     def origin(self, *path: str | int) -> Origin:
-        """Where the value at `path`, in the schema's spelling, came from."""
+        """The origin of the value at `path`, which is spelled as in the schema."""
         return locate(self.tree, path)
 
     def require_no_errors(self) -> None:
-        """Raises `ConfigurationError` if an error was found."""
+        """Raises `ConfigurationError` if there are errors."""
         if self.faults:
             raise ConfigurationError(self.faults.all)
 
 
 def load(sources: Sources, params_model: ParamsModel) -> Configuration:
-    """Loads and checks what can be checked without the plugins; errors are in the result's `faults`.
+    """Loads the layers and validates what doesn't depend on plugins. Errors are in the `faults` of the result.
 
-    Raises `UsageError` for what is not there at all.
+    Raises `UsageError` if a file can't be read or a `--set` is malformed.
     """
     faults = Faults()
     written = load_layers(sources, params_model, faults)

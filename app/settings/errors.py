@@ -1,4 +1,4 @@
-"""Faults of a configuration: where, what was found, what was expected, a hint."""
+"""Errors and warnings in a configuration: where, what was found, what was expected, and a hint."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Severity = Literal["error", "warning"]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong (an error) or probably not meant (a warning)."""
+    """An error or a warning in a configuration."""
 
     origin: Origin
     message: str
@@ -30,23 +30,23 @@ class Fault:
 
 
 class Faults:
-    """Collects faults, each once."""
+    """Collects faults without duplicates."""
 
     def __init__(self) -> None:
         self._faults: dict[Fault, None] = {}
         self.sources: list[str] = []
-        """The sources in the order in which their faults are told."""
+        """The sources in the order in which their faults are reported."""
 
     def error(self, origin: Origin, message: str, hint: str = "") -> None:
-        """Adds an error: the configuration can't be used."""
+        """Adds an error: the configuration is unusable."""
         self._faults[Fault(origin, message, hint)] = None
 
     def warn(self, origin: Origin, message: str, hint: str = "") -> None:
-        """Adds a warning: the configuration can be used as it is."""
+        """Adds a warning: the configuration is usable, but probably not what was intended."""
         self._faults[Fault(origin, message, hint, "warning")] = None
 
     def suggests(self, origin: Origin, key: str) -> bool:
-        """Whether the hint of a fault within the mapping at `origin` is that `key` was meant."""
+        """Whether a fault in the mapping at `origin` already suggests `key`."""
         return any(
             fault.hint == f"did you mean {key!r}?"
             and (fault.origin.source, fault.origin.path.rpartition(".")[0]) == (origin.source, origin.path)
@@ -54,38 +54,38 @@ class Faults:
         )
 
     def __bool__(self) -> bool:
-        """Whether there is an error."""
+        """Whether there are errors."""
         return any(fault.severity == "error" for fault in self._faults)
 
     @property
     def all(self) -> tuple[Fault, ...]:
-        """By place: the order of the sources, then line and column."""
+        """All faults, ordered by source, line and column."""
         sources = list(dict.fromkeys([*self.sources, *(fault.origin.source for fault in self._faults)]))
 
-        def place(fault: Fault) -> tuple[int, int, int]:
+        def position(fault: Fault) -> tuple[int, int, int]:
             return (sources.index(fault.origin.source), fault.origin.line, fault.origin.column)
 
-        return tuple(sorted(self._faults, key=place))
+        return tuple(sorted(self._faults, key=position))
 
     def rank(self, origin: Origin) -> int:
-        """How strong the source of `origin` is: files in order, then text, the environment, single values."""
+        """Precedence of the source of `origin`: files in order, then `--config-text`, the environment, `--set`."""
         if origin.source in self.sources:
             return self.sources.index(origin.source)
         return len(self.sources) + origin.source.startswith("--set")
 
     @property
     def errors(self) -> tuple[Fault, ...]:
-        """The errors by place."""
+        """The errors, ordered by position."""
         return tuple(fault for fault in self.all if fault.severity == "error")
 
     @property
     def warnings(self) -> tuple[Fault, ...]:
-        """The warnings by place."""
+        """The warnings, ordered by position."""
         return tuple(fault for fault in self.all if fault.severity == "warning")
 
 
 class ConfigurationError(Exception):
-    """The configuration has errors; `faults` holds them and the warnings."""
+    """The configuration has errors. `faults` contains them and the warnings."""
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         super().__init__(faults)
@@ -96,11 +96,11 @@ class ConfigurationError(Exception):
 
 
 class UsageError(Exception):
-    """A command was given something that is not there: a file, an option's value."""
+    """A command line is invalid: a file can't be read, or the value of an option is missing or malformed."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A hint at the nearest of `known`, or at all of them when there are few."""
+    """A hint that names the closest match in `known`, or all of `known` if none is close; empty if `known` is empty."""
     known = sorted(set(known))
     by_lower = {name.lower(): name for name in known}
     near = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)

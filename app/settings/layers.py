@@ -1,4 +1,4 @@
-"""The layers of a configuration, weakest first: files in order, text, environment, single values."""
+"""Loads and merges the layers of a configuration, lowest precedence first: files, text, environment, `--set`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from app.settings.dialects.forms import DOCUMENT
-from app.settings.dialects.translation import to_current, written_out
+from app.settings.dialects.translation import expand_short_profiles, to_current
 from app.settings.errors import Faults, UsageError
-from app.settings.keys import Elsewhere, name_of, normalise
+from app.settings.keys import PlacementHint, name_of, normalise
 from app.settings.merging import merge
 from app.settings.picker_config import PluginSpec
 from app.settings.reader import read_scalar, read_yaml
@@ -30,36 +30,37 @@ _PLUGIN_IDENTITY: tuple[str, ...] = PluginSpec.identity
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[([^\[\]]+)\]")
 
 ParamsModel = Callable[[str], type[BaseModel] | None]
-"""Takes a plugin type; gives the model of its parameters, None if there is no such type."""
+"""Takes a plugin type and returns the model of its parameters, None if the type is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What a command was told to load."""
+    """The configuration sources given on the command line and in the environment."""
 
     files: Sequence[str] = ()
-    """Paths or `builtin:NAME`, weakest first."""
+    """Paths or `builtin:NAME`, lowest precedence first."""
     text: str | None = None
+    """The value of `--config-text`."""
     environment: Mapping[str, str] = field(default_factory=dict)
     sets: Sequence[str] = ()
-    """Each `path=value`."""
+    """The values of `--set`, each `path=value`."""
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """The files that are not shipped."""
+        """The files that are not built in."""
         return tuple(Path(name) for name in self.files if not name.startswith(BUILTIN))
 
 
 def shipped(name: str) -> Path:
-    """Where the configuration shipped under `name` is: in the folder beside this package."""
+    """The path of the built-in configuration `name`."""
     return Path(__file__).parents[2] / "config" / f"{name}.yaml"
 
 
 def load_layers(sources: Sources, params_model: ParamsModel, faults: Faults) -> Entries:
-    """All layers laid over each other, keys in the schema's spelling.
+    """All layers merged, with keys spelled as in the schema.
 
-    Raises `UsageError` for a file that can't be read or a `--set` without a value; what is wrong inside goes to
-    `faults`. With no file and no text the first layer is `builtin:default`.
+    Without files and text the first layer is `builtin:default`. Errors in the content go to `faults`. Raises
+    `UsageError` if a file can't be read or a `--set` is malformed.
     """
     files = sources.files or ([] if sources.text is not None else [f"{BUILTIN}default"])
     faults.sources += [*files, "--config-text"]
@@ -70,22 +71,22 @@ def load_layers(sources: Sources, params_model: ParamsModel, faults: Faults) -> 
     layers += [_set_layer(text, faults) for text in sources.sets]
     merged: Node = Entries({}, layers[0].origin if layers else Origin("default"))
     for layer in layers:
-        merged = _lay(merged, layer, params_model, faults)
-    assert isinstance(merged, Entries)  # noqa: S101 - a mapping laid over a mapping is one
+        merged = _merge_layer(merged, layer, params_model, faults)
+    assert isinstance(merged, Entries)  # noqa: S101 - mappings merge to a mapping
     return merged
 
 
-def _lay(merged: Node, layer: Entries, params_model: ParamsModel, faults: Faults) -> Node:
-    where_else = _or_in_parameters(params_model, _types_by_name(merged))
-    document = normalise(written_out(layer, faults), DOCUMENT, faults, where_else)
-    assert isinstance(document, Entries)  # noqa: S101 - of a mapping comes a mapping
+def _merge_layer(merged: Node, layer: Entries, params_model: ParamsModel, faults: Faults) -> Node:
+    hint = _document_hint(params_model, _types_by_name(merged))
+    document = normalise(expand_short_profiles(layer, faults), DOCUMENT, faults, hint)
+    assert isinstance(document, Entries)  # noqa: S101 - a mapping stays a mapping
     current = to_current(document, _types_by_name(merged), faults)
-    normal = normalise(current, ROOT, faults, where_else)  # finds the twins that the translation brought together
+    normal = normalise(current, ROOT, faults, hint)  # reports duplicates that only the translation brings together
     return merge(merged, _with_normal_parameters(normal, merged, params_model, faults), ROOT, faults)
 
 
 def _with_normal_parameters(layer: Node, merged: Node, params_model: ParamsModel, faults: Faults) -> Node:
-    """The layer with the keys of its plugins' parameters as the plugins' own models spell them."""
+    """The layer with the keys of plugin parameters spelled as in the models of the plugins."""
     plugins = layer.get("plugins") if isinstance(layer, Entries) else None
     if not isinstance(layer, Entries) or not isinstance(plugins, Items):
         return layer
@@ -102,7 +103,7 @@ def _with_parameters(item: Node, inherited: Mapping[str, str], params_model: Par
     model = params_model(item.text("type") or inherited.get(name, name))
     if model is None or not isinstance(entry.node, Entries):
         return item
-    normal = normalise(entry.node, Shape("model", model=model), faults, _where_else_than_in(model))
+    normal = normalise(entry.node, Shape("model", model=model), faults, _parameters_hint(model))
     return item.with_("parameters", Entry(entry.origin, normal))
 
 
@@ -122,7 +123,7 @@ def _content(name: str) -> bytes:
     except OSError as error:
         if builtin is not None:
             known = sorted(file.stem for file in shipped("default").parent.glob("*.yaml"))
-            raise UsageError(f"{name}: there is no such configuration; shipped are {', '.join(known)}") from None
+            raise UsageError(f"{name}: no such built-in configuration; known: {', '.join(known)}") from None
         raise UsageError(f"{name}: {error.strerror or error}") from None
 
 
@@ -139,7 +140,7 @@ def _environment_layers(environment: Mapping[str, str], faults: Faults) -> list[
         node: Node = Scalar(read_scalar(environment[name]), origin)
         layers.append(_nested([(step, None) for step in steps], node, origin))
         if any(shape.kind == "list" for shape in _shapes_along(steps)):
-            faults.error(origin, "the environment reaches mappings only, and this is below a list", "use --set")
+            faults.error(origin, "environment variables can't set values inside a list", "use --set")
             layers.pop()
     return layers
 
@@ -155,7 +156,7 @@ def _shapes_along(steps: Sequence[str]) -> list[Shape]:
     return shapes
 
 
-# -- single values: path.to[name].key=value
+# -- --set path.to[name].key=value
 
 
 def _set_layer(text: str, faults: Faults) -> Entries:
@@ -173,30 +174,32 @@ def _value(text: str, origin: Origin, faults: Faults) -> Node:
     for fault in found.errors:
         faults.error(origin, fault.message, fault.hint)
     if read.entries.keys() - {"value"}:
-        faults.error(origin, "expected one value, found several lines with keys of their own")
+        faults.error(origin, "expected a single value, found several keys")
     node = read.get("value")
-    return _placed(node, origin) if node is not None else Scalar(None, origin)
+    return _with_origin(node, origin) if node is not None else Scalar(None, origin)
 
 
-def _placed(node: Node, origin: Origin) -> Node:
-    """`node` as it stands in a single value: below the path that was set, on no line."""
-    below = node.origin.path.removeprefix("value").lstrip(".")
-    place = Origin(origin.source, path=below)
+def _with_origin(node: Node, origin: Origin) -> Node:
+    """`node` with origins in the `--set`: its source, a path within the value, and no line."""
+    path = node.origin.path.removeprefix("value").lstrip(".")
+    own = Origin(origin.source, path=path)
     match node:
         case Entries(entries):
-            placed = {
-                key: Entry(Origin(origin.source, path=e.origin.path.removeprefix("value.")), _placed(e.node, origin))
+            moved = {
+                key: Entry(
+                    Origin(origin.source, path=e.origin.path.removeprefix("value.")), _with_origin(e.node, origin)
+                )
                 for key, e in entries.items()
             }
-            return Entries(placed, place)
+            return Entries(moved, own)
         case Items(items):
-            return Items(tuple(_placed(item, origin) for item in items), place)
+            return Items(tuple(_with_origin(item, origin) for item in items), own)
         case Scalar(value):
-            return Scalar(value, place)
+            return Scalar(value, own)
 
 
 def _steps(path: str) -> list[tuple[str, str | None]]:
-    """`plugins[a].type` as `[("plugins", "a"), ("type", None)]`; empty if that is no path."""
+    """`plugins[a].type` as `[("plugins", "a"), ("type", None)]`; empty if the path is malformed."""
     steps: list[tuple[str, str | None]] = []
     end = 0
     while end < len(path):
@@ -212,24 +215,24 @@ def _steps(path: str) -> list[tuple[str, str | None]]:
 
 
 def _nested(steps: Sequence[tuple[str, str | None]], value: Node, origin: Origin) -> Entries:
-    """A tree with only `value` in it."""
-    return _at(steps, ROOT, value, origin)
+    """A tree that contains only `value`, at the path `steps`."""
+    return _nested_in(steps, ROOT, value, origin)
 
 
-def _at(steps: Sequence[tuple[str, str | None]], shape: Shape, value: Node, origin: Origin) -> Entries:
+def _nested_in(steps: Sequence[tuple[str, str | None]], shape: Shape, value: Node, origin: Origin) -> Entries:
     (key, name), rest = steps[0], steps[1:]
     known = keys_of(shape.model).get(fold(key)) if shape.model is not None else None
-    below = shape_at(shape.model, known) if shape.model is not None and known else Shape("value")
+    inner = shape_at(shape.model, known) if shape.model is not None and known else Shape("value")
     if name is None:
-        node = _at(rest, below, value, origin) if rest else value
+        node = _nested_in(rest, inner, value, origin) if rest else value
     else:
-        node = Items((_named(name, rest, below, value, origin),), origin)
+        node = Items((_named_item(name, rest, inner, value, origin),), origin)
     return Entries({key: Entry(origin, node)}, origin)
 
 
-def _named(name: str, rest: Sequence[tuple[str, str | None]], shape: Shape, value: Node, origin: Origin) -> Node:
+def _named_item(name: str, rest: Sequence[tuple[str, str | None]], shape: Shape, value: Node, origin: Origin) -> Node:
     identity = identity_of(shape) or ("name",)
-    item = _at(rest, shape.inner or Shape("value"), value, origin) if rest else value
+    item = _nested_in(rest, shape.inner or Shape("value"), value, origin) if rest else value
     if not isinstance(item, Entries) or identity[0] in item.entries:
         return item
     read = read_scalar(name) if identity == ("priority",) else name
@@ -239,35 +242,36 @@ def _named(name: str, rest: Sequence[tuple[str, str | None]], shape: Shape, valu
 # -- hints
 
 
-def _or_in_parameters(params_model: ParamsModel, inherited: Mapping[str, str]) -> Elsewhere:
-    """For the schema's keys: one that a plugin has as a parameter stands beside `parameters` by a slip."""
+def _document_hint(params_model: ParamsModel, inherited: Mapping[str, str]) -> PlacementHint:
+    """For unknown keys of a document: a key next to `parameters` may belong in them."""
 
-    def where(folded: str, node: Entries) -> str:
+    def hint(folded: str, node: Entries) -> str:
         name = node.text("name") or ""
         type_name = node.text("type", "plugin") or inherited.get(name, name)
         model = params_model(type_name) if type_name else None
         if model is not None and folded in keys_of(model):
             holder = "args" if "args" in node.entries else "parameters"
             return f"{keys_of(model)[folded]!r} of {type_name} belongs in its {holder}"
-        return _where_else(folded)
+        return _schema_hint(folded)
 
-    return where
+    return hint
 
 
-def _where_else_than_in(model: type[BaseModel]) -> Elsewhere:
-    """For a plugin's parameters: a key of a plugin's entry stands there by a slip, unless a parameter is meant."""
+def _parameters_hint(model: type[BaseModel]) -> PlacementHint:
+    """For unknown plugin parameters: unless it resembles a parameter, the key may belong in the plugin's entry."""
 
-    def where(folded: str, _: Entries) -> str:
+    def hint(folded: str, _: Entries) -> str:
         near = difflib.get_close_matches(folded, keys_of(model), n=1)
-        return "" if near or folded not in _OF_PLUGINS else _where_else(folded)
+        return "" if near or folded not in _PLUGIN_KEYS else _schema_hint(folded)
 
-    return where
-
-
-_OF_PLUGINS = ("weight", "enabled", "type", "pluginref", "before", "after")
+    return hint
 
 
-def _where_else(folded: str) -> str:
+_PLUGIN_KEYS = ("weight", "enabled", "type", "pluginref", "before", "after")
+
+
+def _schema_hint(folded: str) -> str:
+    """Where the schema has this key; empty if nowhere."""
     places = _places().get(folded, [])
     key = places[0].rpartition(".")[2] if places else ""
     return (
@@ -277,7 +281,7 @@ def _where_else(folded: str) -> str:
 
 @cache
 def _places() -> Mapping[str, list[str]]:
-    """Where each key of the schema stands, by its folded form."""
+    """The paths of each key in the schema, by folded key."""
     places: dict[str, list[str]] = {}
 
     def visit(shape: Shape, path: str) -> None:

@@ -1,4 +1,4 @@
-"""The sections of `EndpointPickerConfig`, as the Go projects define them."""
+"""Sections of `EndpointPickerConfig`, as defined by the Go projects."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ Role = Literal["filter", "scorer", "picker"]
 
 
 class PluginSpec(Section):
-    """One plugin instance. Its name is how profiles and other plugins refer to it."""
+    """A plugin instance. Profiles and other plugins refer to it by name."""
 
     identity: ClassVar = ("name", "type")
 
     type: str = Field(min_length=1)
-    """The plugin type, `module:Class`, or `path/to/file.py:Class`."""
+    """Plugin type: a registered type, `module:Class`, or `path/to/file.py:Class`."""
     name: str = ""
-    """The instance's name; by default its type."""
+    """Instance name; by default the type."""
     enabled: bool = True
-    """Whether it exists. A disabled plugin drops out of the profiles that list it."""
+    """Whether the plugin is used. Profiles omit a disabled plugin."""
     parameters: Any = None
-    """What the plugin itself understands."""
+    """Parameters, as defined by the plugin type."""
 
     @property
     def key(self) -> str:
-        """The instance's name."""
+        """The instance name: `name`, or `type` if that is empty."""
         return self.name or self.type
 
 
 class ProfileEntry(Section):
-    """A plugin's place in a profile."""
+    """A plugin in a profile."""
 
     identity: ClassVar = ("pluginRef",)
 
     plugin_ref: str = Field(min_length=1)
     """Name of a plugin."""
     weight: float | None = Field(default=None, ge=0)
-    """What a scorer's score is multiplied by; 1 by default. Only scorers have one."""
+    """Weight of a scorer; 1 by default. Only scorers have a weight."""
     as_: Many[Role] = Field(default=(), alias="as")
-    """What it is here: `filter`, `scorer`, `picker`; by default everything that it can be."""
+    """Roles of the plugin in this profile: `filter`, `scorer`, `picker`. If empty, every role that it supports."""
     enabled: bool = True
-    """Whether the plugin takes part in this profile."""
+    """Whether the plugin is used in this profile."""
 
 
 class ProfileSpec(Section):
@@ -52,15 +52,15 @@ class ProfileSpec(Section):
     identity: ClassVar = ("name",)
 
     name: str = Field(min_length=1)
-    """The profile's name."""
+    """Profile name."""
     enabled: bool = True
-    """Whether the profile exists."""
+    """Whether the profile is used."""
     plugins: Many[ProfileEntry] = ()
-    """Its plugins; a profile without a picker gets one."""
+    """Plugins of the profile. If none of them is a picker, one is added."""
 
 
 class PluginReference(Section):
-    """The name of a plugin."""
+    """A reference to a plugin."""
 
     identity: ClassVar = ("pluginRef",)
 
@@ -69,35 +69,35 @@ class PluginReference(Section):
 
 
 class SourceSpec(Section):
-    """A source of metrics and what reads them."""
+    """A metrics source and its extractors."""
 
     identity: ClassVar = ("pluginRef",)
 
     plugin_ref: str = Field(min_length=1)
-    """Name of a metrics source."""
+    """Name of a metrics source plugin."""
     extractors: Many[PluginReference] = ()
-    """The extractors that read its data."""
+    """Extractors that read the data of the source."""
 
 
 class DataLayer(Section):
-    """Where endpoints and their metrics come from."""
+    """Sources of endpoints and of their metrics."""
 
     inject_defaults: bool = True
-    """Add `metrics-data-source` with `core-metrics-extractor` where no such source is listed."""
+    """Whether to add `metrics-data-source` with `core-metrics-extractor` if no such source is listed."""
     sources: Many[SourceSpec] = ()
-    """Sources of metrics, read in this order."""
+    """Metrics sources, in the order in which they are read."""
     discovery: PluginReference | None = None
-    """Where endpoints come from, instead of `pool.endpoints`."""
+    """Discovery plugin that provides the endpoints instead of `pool.endpoints`."""
     peer_discovery: PluginReference | None = None
-    """Other replicas of the Go pickers; does nothing here."""
+    """Discovery of other replicas in the Go pickers. Has no effect."""
     cross_replica_syncer_plugin_ref: str | None = None
-    """How replicas of the Go pickers share state; does nothing here."""
+    """Plugin that synchronises replicas of the Go pickers. Has no effect."""
     cross_replica_sync_interval: Duration | None = Field(default=None, ge=0)
-    """How often they do; does nothing here."""
+    """Time between two synchronisations of such replicas. Has no effect."""
 
 
 class PriorityBand(Section):
-    """Limits and policies of requests of one priority."""
+    """Limits and policies for requests of one priority."""
 
     identity: ClassVar = ("priority",)
 
@@ -109,13 +109,13 @@ class PriorityBand(Section):
 
 
 class OptionalReference(Section):
-    """The name of a plugin, or nothing."""
+    """An optional reference to a plugin."""
 
     plugin_ref: str = ""
 
 
 class FlowControl(Section):
-    """Queueing of requests. This version has none: the section is read and without effect."""
+    """Request queueing. Accepted for compatibility; has no effect in this version."""
 
     max_bytes: Quantity | None = Field(default=None, ge=0)
     max_requests: Quantity | None = Field(default=None, ge=0)
@@ -130,8 +130,8 @@ class FlowControl(Section):
 
 
 class RequestHandler(Section):
-    """How requests are parsed."""
+    """Request parsing."""
 
     parsers: Many[PluginReference] = ()
-    """Parsers by name or type, each for its paths; by default those of the OpenAI and Anthropic APIs and of vLLM's own,
-    and one for all other paths."""
+    """Parsers by name or type, each for its own paths. If empty: the OpenAI, Anthropic and vLLM HTTP parsers, and the
+    passthrough parser for all other paths."""

@@ -1,4 +1,4 @@
-"""Reads YAML strictly: the 1.2 core schema, one document, no duplicate keys, every value with its place."""
+"""Reads YAML strictly: 1.2 core schema, one document, no duplicate keys, every value with its origin."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.settings.tree import Entries, Entry, Items, Node, Origin, Scalar
 from app.settings.yaml_errors import yaml_error_of
 
 MAX_NODES = 100_000
-"""Values of one document, aliases counted each time: a bound on what a small file can blow up to."""
+"""Maximum number of values in a document. Each use of an alias counts, which bounds the expansion of small files."""
 
 _PLAIN = "plain"
 _STRING = "tag:yaml.org,2002:str"
@@ -29,7 +29,7 @@ _TYPES: Mapping[str, type | tuple[type, ...]] = {
 _MERGE = "<<"
 
 _LONGEST_NUMBER = 3000
-"""Characters of a number; a longer one is text, since Python does not write integers of over 4,300 digits."""
+"""Maximum length of a number. A longer one is read as text, since Python can't format integers over 4,300 digits."""
 
 _NULL = re.compile(r"~|null|Null|NULL|")
 _TRUE = re.compile(r"true|True|TRUE")
@@ -43,13 +43,13 @@ _NAN = re.compile(r"\.(?:nan|NaN|NAN)")
 
 
 class _Alias(yaml.Node):
-    """An alias where it stands; `value` is the node that it stands for."""
+    """An alias at its own position; `value` is the node that it refers to."""
 
     id = "alias"
 
 
 class _Loader(yaml.SafeLoader):
-    """Parses and composes only: a scalar is marked as plain or as text, what it means is decided here."""
+    """Parses and composes only. Scalars are tagged as plain or as text; `read_scalar` resolves the plain ones."""
 
     def resolve(self, kind: type[yaml.Node], value: str, implicit: Any) -> str:
         if kind is yaml.ScalarNode:
@@ -71,19 +71,19 @@ class _Loader(yaml.SafeLoader):
 
 
 def read_yaml(text: str | bytes, source: str, faults: Faults) -> Entries:
-    """The mapping that `text` holds; an empty one when it holds nothing or can't be read, which is then a fault."""
+    """The mapping in `text`. It is empty if `text` is empty, or if it can't be parsed, which is reported as a fault."""
     start = Origin(source, 1, 1)
     try:
         return _mapping(list(_compose(text)), source, faults)
     except yaml.MarkedYAMLError as error:
-        slip = yaml_error_of(text, error)
-        place = Origin(source, slip.line, slip.column) if slip.line else start
-        faults.error(place, f"this is not YAML: {slip.sentence}", slip.hint)
+        found = yaml_error_of(text, error)
+        origin = Origin(source, found.line, found.column) if found.line else start
+        faults.error(origin, f"this is not YAML: {found.message}", found.hint)
     except yaml.reader.ReaderError as error:
-        place = Origin(source, *_place_in(text, error.position))
-        faults.error(place, f"this is not YAML: {error.reason} ({_code(error.character)})")
+        origin = Origin(source, *_position_of_index(text, error.position))
+        faults.error(origin, f"this is not YAML: {error.reason} ({_code(error.character)})")
     except RecursionError:
-        faults.error(start, "this is not YAML that can be read: it is nested too deep")
+        faults.error(start, "this YAML is nested too deeply")
     return Entries({}, start)
 
 
@@ -91,9 +91,9 @@ def _mapping(documents: list[yaml.Node], source: str, faults: Faults) -> Entries
     if not documents:
         return Entries({}, Origin(source, 1, 1))
     for another in documents[1:2]:
-        place = Origin(source, *_place(another))
-        faults.error(place, "a second document begins here", "keep one document per file, or name several files")
-    start = Origin(source, *_place(documents[0]))
+        origin = Origin(source, *_position(another))
+        faults.error(origin, "a second document starts here", "keep one document per file, or pass several files")
+    start = Origin(source, *_position(documents[0]))
     node = _Converter(source, faults).convert(documents[0], start)
     if isinstance(node, Entries):
         return node
@@ -102,8 +102,9 @@ def _mapping(documents: list[yaml.Node], source: str, faults: Faults) -> Entries
     return Entries({}, start)
 
 
-def _place_in(text: str | bytes, position: int) -> tuple[int, int]:
-    before = text[:position]
+def _position_of_index(text: str | bytes, index: int) -> tuple[int, int]:
+    """Line and column of a character, from 1."""
+    before = text[:index]
     newline = "\n" if isinstance(before, str) else b"\n"
     return before.count(newline) + 1, len(before) - before.rfind(newline)  # type: ignore[arg-type]
 
@@ -114,7 +115,7 @@ def _code(character: str | int | bytes) -> str:
 
 
 def read_scalar(text: str) -> str | int | float | bool | None:
-    """What a plain scalar of the YAML 1.2 core schema means."""
+    """The value of a plain scalar in the YAML 1.2 core schema."""
     if _NULL.fullmatch(text):
         return None
     if _TRUE.fullmatch(text) or _FALSE.fullmatch(text):
@@ -133,7 +134,7 @@ def read_scalar(text: str) -> str | int | float | bool | None:
 
 
 class _Converter:
-    """Turns PyYAML's nodes into ours."""
+    """Converts PyYAML nodes to a tree."""
 
     def __init__(self, source: str, faults: Faults) -> None:
         self._source = source
@@ -147,10 +148,10 @@ class _Converter:
         self._count += 1
         if self._count > MAX_NODES:
             if self._count == MAX_NODES + 1:
-                self._faults.error(origin, f"more than {MAX_NODES} values", "are aliases multiplying?")
+                self._faults.error(origin, f"more than {MAX_NODES} values", "each use of an alias counts")
             return Scalar(None, origin)
         if id(node) in self._open:
-            self._faults.error(origin, "an alias stands inside what it stands for")
+            self._faults.error(origin, "an alias refers to a node that contains it")
             return Scalar(None, origin)
         self._open.append(id(node))
         try:
@@ -162,50 +163,49 @@ class _Converter:
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node, origin)
         if node.tag not in (_MAP, _LIST):
-            self._faults.error(origin, _unsupported(node.tag), "leave it out")
+            self._faults.error(origin, _unsupported(node.tag), "remove it")
         if isinstance(node, yaml.SequenceNode):
-            items = [self.convert(item, origin.item(index, *_place(item))) for index, item in enumerate(node.value)]
+            items = [self.convert(item, origin.item(index, *_position(item))) for index, item in enumerate(node.value)]
             return Items(tuple(items), origin)
-        assert isinstance(node, yaml.MappingNode)  # noqa: S101 - there are three kinds
+        assert isinstance(node, yaml.MappingNode)  # noqa: S101 - the third and last kind of node
         return Entries(self._entries(node, origin), origin)
 
     def _scalar(self, node: yaml.ScalarNode, origin: Origin) -> Scalar:
         if node.tag == _STRING:
             return Scalar(node.value, origin)
         if node.tag not in _CORE_TAGS:
-            self._faults.error(origin, _unsupported(node.tag), "leave it out")
+            self._faults.error(origin, _unsupported(node.tag), "remove it")
         value = read_scalar(node.value)
         if not isinstance(value, _TYPES.get(node.tag, object)):
-            self._faults.error(origin, f"the tag {node.tag} does not fit what follows it", "leave it out")
+            self._faults.error(origin, f"the value does not match the tag {node.tag}", "remove the tag")
         return Scalar(value, origin)
 
     def _entries(self, node: yaml.MappingNode, origin: Origin) -> dict[str, Entry]:
         own: dict[str, Entry] = {}
         merged: dict[str, Entry] = {}
         for key_node, value_node in node.value:
-            line, column = _place(key_node)
+            line, column = _position(key_node)
             key_node = key_node.value if isinstance(key_node, _Alias) else key_node  # noqa: PLW2901
             if not isinstance(key_node, yaml.ScalarNode):
                 self._faults.error(Origin(self._source, line, column, origin.path), "a key must be text")
                 continue
             key = key_node.value
-            place = origin.key(key, line, column)
+            key_origin = origin.key(key, line, column)
             if key == _MERGE and key_node.style is None:
-                self._merge(value_node, place, origin, merged)
+                self._merge(value_node, key_origin, origin, merged)
             elif key in own:
-                first = own[key].origin
-                self._faults.error(place, f"the key {key!r} stands here and at line {first.line}")
+                self._faults.error(key_origin, f"duplicate key {key!r}, first at line {own[key].origin.line}")
             else:
-                own[key] = Entry(place, self.convert(value_node, place))
+                own[key] = Entry(key_origin, self.convert(value_node, key_origin))
         return {**{key: entry for key, entry in merged.items() if key not in own}, **own}
 
-    def _merge(self, node: yaml.Node, place: Origin, origin: Origin, merged: dict[str, Entry]) -> None:
+    def _merge(self, node: yaml.Node, key_origin: Origin, origin: Origin, merged: dict[str, Entry]) -> None:
         node = node.value if isinstance(node, _Alias) else node
         parts = node.value if isinstance(node, yaml.SequenceNode) else [node]
         for part in parts:
             value = self.convert(part, origin)
             if not isinstance(value, Entries):
-                self._faults.error(place, "a merge key takes a mapping or a list of mappings")
+                self._faults.error(key_origin, "a merge key takes a mapping or a list of mappings")
                 continue
             for key, entry in value.entries.items():
                 merged.setdefault(key, entry)
@@ -223,11 +223,11 @@ def _compose(text: str | bytes) -> Iterator[yaml.Node]:
 
 
 def _unsupported(tag: str) -> str:
-    """A tag of one's own is not echoed: it may be a value in a wrong place."""
+    """A custom tag is not echoed, since it may be a misplaced secret."""
     return f"the tag {tag} is not supported" if tag.startswith("tag:yaml.org,2002:") else "this tag is not supported"
 
 
-def _place(node: yaml.Node) -> tuple[int, int]:
+def _position(node: yaml.Node) -> tuple[int, int]:
     return node.start_mark.line + 1, node.start_mark.column + 1
 
 

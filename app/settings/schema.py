@@ -1,4 +1,4 @@
-"""The one schema: `EndpointPickerConfig` of the Go projects, then our own sections."""
+"""The configuration schema: `EndpointPickerConfig` of the Go projects, and Pointsman's own sections."""
 
 from __future__ import annotations
 
@@ -16,46 +16,46 @@ from app.settings.transports import Transports
 from app.settings.types import Many, Section
 
 API_VERSIONS = ("llm-d.ai/v1alpha1", "inference.networking.x-k8s.io/v1alpha1")
-"""The current one, and the one that is deprecated."""
+"""The current version, and the deprecated one."""
 
 
 class Settings(BaseSettings):
-    """A whole configuration."""
+    """A complete configuration."""
 
     model_config = SettingsConfigDict(
         **{key: value for key, value in Section.model_config.items() if key != "protected_namespaces"},  # type: ignore[typeddict-item]
     )
 
     api_version: str = API_VERSIONS[0]
-    """Version of the schema's first part."""
+    """Version of the `EndpointPickerConfig` schema."""
     kind: str = "EndpointPickerConfig"
-    """Always this."""
+    """Always `EndpointPickerConfig`."""
     feature_gates: Many[str] = ()
-    """Features of the Go pickers, each `name`, `name=true` or `name=false`."""
+    """Feature gates of the Go pickers, each `name`, `name=true` or `name=false`."""
     plugins: Many[PluginSpec] = ()
-    """The plugin instances."""
+    """Plugin instances."""
     scheduling_profiles: Many[ProfileSpec] = ()
-    """The profiles; without any, one named `default` with every filter, scorer and picker."""
+    """Scheduling profiles. If empty, one profile named `default` uses every filter, scorer and picker."""
     data_layer: DataLayer = DataLayer()
-    """Where endpoints and their metrics come from."""
+    """Sources of endpoints and of their metrics."""
     flow_control: FlowControl | None = None
-    """Queueing of requests; without effect in this version."""
+    """Request queueing. Accepted for compatibility; has no effect in this version."""
     request_handler: RequestHandler = RequestHandler()
-    """How requests are parsed."""
+    """Request parsing."""
     transports: Transports = Transports()
-    """How requests come in."""
+    """Protocols and listeners for incoming requests."""
     pool: PoolSettings = PoolSettings()
-    """The endpoints, and how they are watched."""
+    """The endpoints and how they are monitored."""
     routing: Routing = Routing()
-    """The life of a request."""
+    """Request processing."""
     observability: Observability = Observability()
-    """Logs."""
+    """Logging."""
     shutdown: Shutdown = Shutdown()
-    """What SIGTERM does."""
+    """Graceful shutdown on SIGTERM."""
     reload: Reload = Reload()
-    """Taking over a changed configuration without a restart."""
+    """Configuration reload without a restart."""
     simulation: Simulation = Simulation()
-    """Simulated model servers in this process."""
+    """Simulated model servers in this process, for demos and tests."""
 
     @classmethod
     def settings_customise_sources(
@@ -66,5 +66,5 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Only what is given: the merged tree, into which files and the environment have gone already."""
+        """Uses only the arguments: the merged tree already includes files and environment variables."""
         return (init_settings,)

@@ -1,4 +1,4 @@
-"""Our own sections on the fleet and the process."""
+"""Sections for the endpoints and for the process."""
 
 from __future__ import annotations
 
@@ -9,153 +9,153 @@ from pydantic import AfterValidator, Field, model_validator
 from app.domain.addresses import UNIX, parse_address_or_socket
 from app.settings.types import Duration, Many, Section
 
-# -- the fleet
+# -- endpoints
 
 
 class EndpointSpec(Section):
-    """One endpoint of a pool that is written down here."""
+    """A static endpoint."""
 
     identity: ClassVar = ("name",)
 
     name: str = Field(min_length=1)
     """Unique name."""
     address: Annotated[str, AfterValidator(parse_address_or_socket)]
-    """IP address or host name, or a Unix socket as `unix:/run/engine.sock`, which has no port."""
+    """IP address or host name, or a Unix socket such as `unix:/run/engine.sock`, which needs no port."""
     port: int = Field(ge=1, le=65535)
-    """Port of its API."""
+    """Port of the API."""
     scheme: Literal["http", "https"] = "http"
-    """How it is spoken to; `pool.tls` says how it is verified."""
+    """Protocol of the API. For `https`, `pool.tls` configures certificate verification."""
     metrics_port: int | None = Field(default=None, ge=1, le=65535)
-    """Port of its metrics page, if another one."""
+    """Port of the metrics page; by default `port`."""
     engine: str = "auto"
-    """Kind of model server; `auto` tells it by its metrics."""
+    """Model server type; `auto` detects it from the metrics."""
     labels: dict[str, str] = Field(default_factory=dict)
-    """What filters select by."""
+    """Labels for filters to match."""
     enabled: bool = True
-    """Whether it exists."""
+    """Whether the endpoint is part of the pool."""
 
     @model_validator(mode="before")
     @classmethod
-    def _a_socket_has_no_port(cls, data: Any) -> Any:
+    def _default_port_of_socket(cls, data: Any) -> Any:
         if isinstance(data, dict) and str(data.get("address")).startswith(UNIX):
-            return {"port": 1, **data}  # which nobody looks at
+            return {"port": 1, **data}  # required, but unused
         return data
 
 
 class PoolTls(Section):
-    """How endpoints of `scheme: https` are verified, and what we show them."""
+    """TLS for endpoints with `scheme: https`."""
 
     ca_file: str = ""
-    """PEM file of the authorities to trust instead of the system's."""
+    """PEM file with the CA certificates to trust. If empty, the system's are used."""
     cert_file: str = ""
-    """PEM file of our certificate."""
+    """PEM file with the client certificate to present. If empty, none is presented."""
     key_file: str = ""
-    """PEM file of its key."""
+    """PEM file with the private key of the client certificate."""
     insecure_skip_verify: bool = False
-    """Trust any certificate."""
+    """Whether to skip the verification of endpoint certificates."""
 
     @model_validator(mode="after")
-    def _go_together(self) -> PoolTls:
+    def _require_certificate_and_key(self) -> PoolTls:
         if bool(self.cert_file) != bool(self.key_file):
             raise ValueError("certFile and keyFile go together")
         return self
 
 
 class Scrape(Section):
-    """Reading the endpoints' metrics."""
+    """Scraping of endpoint metrics."""
 
     interval: Duration = Field(default=1.0, ge=0.01)
-    """Time between two reads of an endpoint."""
+    """Time between two scrapes of an endpoint."""
     timeout: Duration = Field(default=1.0, gt=0)
-    """For one read."""
+    """Timeout of a scrape."""
     stale_after: Duration = Field(default=5.0, gt=0)
-    """Age at which metrics no longer count; the endpoint is then unknown, not idle."""
+    """Age at which metrics are discarded. The load of the endpoint is then unknown, not zero."""
 
 
 class Models(Section):
-    """Knowing which endpoint serves which model."""
+    """Detection of the models that each endpoint serves."""
 
     interval: Duration = Field(default=10.0, ge=0)
-    """Time between two looks at an endpoint's `/v1/models`; 0s never looks."""
+    """Time between two requests to `/v1/models` of an endpoint; 0s disables them."""
 
 
 class PoolSettings(Section):
-    """The endpoints, and how they are watched."""
+    """The endpoints and how they are monitored."""
 
     name: str = Field(default="pool", min_length=1)
-    """What it is called in metrics."""
+    """Name of the pool in metrics."""
     endpoints: Many[EndpointSpec] = ()
-    """Endpoints written down here; a discovery plugin comes instead of them."""
+    """Static endpoints. A discovery plugin can't be used in addition."""
     tls: PoolTls = PoolTls()
-    """TLS to the endpoints."""
+    """TLS for endpoints with `scheme: https`."""
     scrape: Scrape = Scrape()
-    """Reading their metrics."""
+    """Scraping of endpoint metrics."""
     models: Models = Models()
-    """Knowing their models."""
+    """Detection of the models that each endpoint serves."""
 
 
 class Routing(Section):
-    """The life of a request."""
+    """Request processing."""
 
     producer_deadline: Duration = Field(default=0.4, gt=0)
-    """For all producers of facts together; what is not found by then is done without."""
+    """Time for all fact producers together. Facts that are not ready by then are missing from the decision."""
 
 
 # -- the process
 
 
 class Logging(Section):
-    """What is logged, to standard error."""
+    """Logging to standard error."""
 
     format: Literal["json", "console"] = "json"
-    """`json` for machines, `console` for people."""
+    """`json` for log collectors, `console` for terminals."""
     level: Literal["debug", "info", "warning", "error"] = "info"
-    """The least that is logged."""
+    """Minimum level to log."""
     access: bool = False
-    """One line per request, with the pick."""
+    """Whether to log one line per request, with the picked endpoint."""
 
 
 class Observability(Section):
-    """Logs."""
+    """Logging."""
 
     logging: Logging = Logging()
-    """What is logged."""
+    """Logging to standard error."""
 
 
 class Shutdown(Section):
-    """What SIGTERM does; a second one ends at once."""
+    """Graceful shutdown on SIGTERM. A second SIGTERM exits immediately."""
 
     delay: Duration = Field(default=0.0, ge=0)
-    """Time between not being ready any more and closing the listener, for load balancers to notice."""
+    """Time between reporting not ready and closing the listeners, so that load balancers stop sending requests."""
     timeout: Duration = Field(default=30.0, ge=0)
-    """For requests in flight to end."""
+    """Time for requests in flight to complete. Those that remain are aborted."""
 
 
 class Reload(Section):
-    """Taking over a changed configuration without a restart. SIGHUP and `POST /-/reload` do it at any time."""
+    """Configuration reload without a restart. SIGHUP and `POST /-/reload` trigger a reload at any time."""
 
     watch: bool = True
-    """Whether changes of the configuration's files, and of plugin files that it names, are noticed."""
+    """Whether to reload when a configuration file, or a plugin file that it names, changes."""
     settle: Duration = Field(default=0.5, gt=0)
-    """How long files must stay as they are before they are read: some are written in several steps."""
+    """Time without further changes before changed files are read, since a file may be written in several steps."""
 
 
 class Simulation(Section):
-    """Simulated model servers in this process, as a fleet to try things on."""
+    """Simulated model servers in this process, for demos and tests."""
 
     servers: int = Field(default=0, ge=0, le=100)
-    """How many; they join the pool."""
+    """Number of servers, which are added to the pool; 0 disables the simulation."""
     model: str = Field(default="demo", min_length=1)
-    """The model they serve."""
+    """Name of the model that they serve."""
     adapters: Many[str] = ()
-    """LoRA adapters they serve as well."""
+    """Names of LoRA adapters that they serve in addition."""
     seed: int = Field(default=0, ge=0)
-    """The same seed gives the same answers."""
+    """Seed of the generated text. The same seed gives the same responses."""
     max_num_seqs: int = Field(default=16, ge=1)
-    """Requests in a batch; more wait."""
+    """Maximum number of requests in a batch. Further requests wait."""
     num_gpu_blocks: int = Field(default=4096, ge=8)
-    """KV-cache blocks of 16 tokens."""
+    """Number of KV-cache blocks, of 16 tokens each."""
     prefill_tokens_per_second: float = Field(default=8000.0, gt=0)
-    """Speed of reading a prompt."""
+    """Prefill speed."""
     decode_tokens_per_second: float = Field(default=60.0, gt=0)
-    """Speed of writing an answer, per request."""
+    """Decode speed per request."""

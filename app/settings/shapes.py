@@ -1,4 +1,4 @@
-"""What a model's fields look like in YAML: which keys there are, and what stands below them."""
+"""The structure of pydantic models in YAML: their keys, and the shape of each value."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ Kind = Literal["model", "list", "map", "value"]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A place in the schema."""
+    """The shape of a value in the schema."""
 
     kind: Kind
     model: type[BaseModel] | None = None
-    """Of a model."""
+    """The model, if `kind` is `model`."""
     inner: Shape | None = None
-    """Of a list's items or a free mapping's values."""
+    """The shape of the items of a list or of the values of a map."""
 
 
 VALUE = Shape("value")
 
 
 def fold(key: str) -> str:
-    """What is left of a key when spelling conventions are taken away: these are equal keys."""
+    """The key without case, hyphens and underscores: spellings of one key fold to the same text."""
     return key.replace("-", "").replace("_", "").lower()
 
 
 @cache
 def shape_of(annotation: Any) -> Shape:
-    """The shape of a value annotated so."""
+    """The shape of a value with this type annotation."""
     origin, args = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return shape_of(args[0])
@@ -53,25 +53,25 @@ def shape_of(annotation: Any) -> Shape:
 
 @cache
 def keys_of(model: type[BaseModel]) -> Mapping[str, str]:
-    """The keys of a model as YAML spells them, by their folded form; another name of a field leads to its first."""
+    """The keys of a model as spelled in YAML, by folded key. Alternative names of a field map to its first name."""
     return {fold(name): names[0] for names, _ in fields_of(model) for name in names}
 
 
 @cache
 def shape_at(model: type[BaseModel], key: str) -> Shape:
-    """The shape below a key of `model`, which is spelt as in YAML."""
+    """The shape of the value under `key` of `model`, spelled as in YAML."""
     annotation: Any = field_at(model, key).annotation
     return shape_of(annotation)
 
 
 def field_at(model: type[BaseModel], key: str) -> FieldInfo:
-    """The field of `model` that YAML spells `key`."""
+    """The field of `model` whose first name in YAML is `key`."""
     (field,) = [field for names, field in fields_of(model) if names[0] == key]
     return field
 
 
 def range_of(model: type[BaseModel], path: Sequence[str | int]) -> Mapping[str, float]:
-    """The bounds (`ge`, `gt`, `le`, `lt`) of the number at `path`, in the schema's spelling, below a model."""
+    """The bounds (`ge`, `gt`, `le`, `lt`) of the number at `path` within `model`, spelled as in the schema."""
     shape, bounds = Shape("model", model=model), {}
     for step in path:
         if isinstance(step, int) or shape.kind == "map":
@@ -87,7 +87,7 @@ def range_of(model: type[BaseModel], path: Sequence[str | int]) -> Mapping[str, 
 
 
 def identity_of(shape: Shape) -> tuple[str, ...]:
-    """For a named list, the keys that can hold an item's name."""
+    """The keys that can hold the name of an item in a named list; empty for any other shape."""
     inner = shape.inner
     if shape.kind != "list" or inner is None or inner.model is None:
         return ()
@@ -97,7 +97,7 @@ def identity_of(shape: Shape) -> tuple[str, ...]:
 
 @cache
 def fields_of(model: type[BaseModel]) -> list[tuple[tuple[str, ...], FieldInfo]]:
-    """Each field with its names in YAML, the first of which is the schema's spelling."""
+    """The fields with their names in YAML. The first name is the schema's spelling."""
     return [(_names(name, field), field) for name, field in model.model_fields.items()]
 
 

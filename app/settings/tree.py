@@ -1,4 +1,4 @@
-"""A YAML document as plain data that remembers where each value came from."""
+"""A YAML document as a tree in which each value has its origin."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The place of a value."""
+    """The position of a value in its source."""
 
     source: str
-    """The file as it was named, `--config-text`, `--set`, an environment variable, `default`."""
+    """The file name as given, `--config-text`, `--set PATH`, `environment NAME`, or `default`."""
     line: int = 0
-    """From 1; 0 where the source has no lines."""
+    """Starts at 1; 0 if the source has no lines."""
     column: int = 0
     path: str = ""
-    """The keys and indices that lead to the value, as they stand in the source."""
+    """Keys and indices that lead to the value, as spelled in the source."""
 
     def key(self, key: str, line: int, column: int) -> Origin:
-        """The place of a key below this one."""
+        """The origin of a key in the mapping at this origin."""
         return Origin(self.source, line, column, f"{self.path}.{key}" if self.path else key)
 
     def item(self, index: int | str, line: int = 0, column: int = 0) -> Origin:
-        """The place of a list's item below this one."""
+        """The origin of an item in the list at this origin."""
         return Origin(self.source, line or self.line, column or self.column, f"{self.path}[{index}]")
 
     def __str__(self) -> str:
@@ -32,7 +32,7 @@ class Origin:
 
 
 DEFAULT = Origin("default")
-"""Where values come from that nobody set."""
+"""The origin of values that no source sets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +53,18 @@ class Items:
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """A mapping. Keys are text, whatever they look like; each has its own place."""
+    """A mapping. Keys are always text, and each has its own origin."""
 
     entries: Mapping[str, Entry]
     origin: Origin
 
     def get(self, key: str) -> Node | None:
-        """The value under `key`."""
+        """The value under `key`, None if absent."""
         entry = self.entries.get(key)
         return entry.node if entry else None
 
     def text(self, *keys: str) -> str | None:
-        """The first of `keys` whose value is text that is not empty."""
+        """The first non-empty text under `keys`, None if there is none."""
         for key in keys:
             node = self.get(key)
             if isinstance(node, Scalar) and isinstance(node.value, str) and node.value:
@@ -72,7 +72,7 @@ class Entries:
         return None
 
     def with_(self, key: str, entry: Entry | None) -> Entries:
-        """This mapping with `key` set, or without it."""
+        """A copy with `key` set to `entry`, or removed if that is None."""
         entries = {**self.entries}
         if entry is None:
             entries.pop(key, None)
@@ -86,19 +86,19 @@ Node = Scalar | Items | Entries
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A key's place and its value."""
+    """The origin of a key, and its value."""
 
     origin: Origin
     node: Node
 
 
 def is_null(node: Node | None) -> bool:
-    """Whether `node` is YAML's null."""
+    """Whether `node` is a YAML null."""
     return isinstance(node, Scalar) and node.value is None
 
 
 def plain(node: Node) -> Any:
-    """The data without its places."""
+    """The data without origins."""
     match node:
         case Scalar(value):
             return value
@@ -109,7 +109,7 @@ def plain(node: Node) -> Any:
 
 
 def as_node(value: Any, origin: Origin) -> Node:
-    """Plain data as a tree, all of it from one place."""
+    """Plain data as a tree in which every value has the same origin."""
     match value:
         case dict():
             return Entries({key: Entry(origin, as_node(below, origin)) for key, below in value.items()}, origin)
@@ -120,7 +120,7 @@ def as_node(value: Any, origin: Origin) -> Node:
 
 
 def kind(node: Node) -> str:
-    """What a node is called in an error."""
+    """What error messages call the kind of a node."""
     match node:
         case Entries():
             return "a mapping"
@@ -131,7 +131,7 @@ def kind(node: Node) -> str:
 
 
 def kind_of(value: object) -> str:
-    """What a plain value is called in an error."""
+    """What error messages call the kind of a plain value."""
     if value is None:
         return "nothing"
     names = {bool: "a boolean", int: "a number", float: "a number", str: "text", dict: "a mapping"}
@@ -139,23 +139,23 @@ def kind_of(value: object) -> str:
 
 
 def locate(node: Node, path: Sequence[str | int]) -> Origin:
-    """The place of `path` below `node`, or of as much of it as exists; of a mapping's value, its key's place."""
+    """The origin of the longest prefix of `path` that exists in `node`. For a value in a mapping it is the key's."""
     return _follow(node, path)[0]
 
 
 def origin_of(node: Node, path: Sequence[str | int]) -> Origin:
-    """The place of `path` below `node`; where it does not exist nobody set it, and a default holds."""
+    """The origin of the value at `path` in `node`; `DEFAULT` if no source sets it."""
     origin, followed = _follow(node, path)
     return origin if followed == len(path) else DEFAULT
 
 
 def exists(node: Node, path: Sequence[str | int]) -> bool:
-    """Whether there is something at `path` below `node`."""
+    """Whether `path` exists in `node`."""
     return _follow(node, path)[1] == len(path)
 
 
 def _follow(node: Node, path: Sequence[str | int]) -> tuple[Origin, int]:
-    """The last place on `path` that exists, and how many steps lead there."""
+    """The origin of the longest prefix of `path` that exists, and its length."""
     origin = node.origin
     for followed, step in enumerate(path):
         if isinstance(node, Entries) and isinstance(step, str) and step in node.entries:
@@ -169,7 +169,7 @@ def _follow(node: Node, path: Sequence[str | int]) -> tuple[Origin, int]:
 
 
 def node_at(node: Node, path: Sequence[str | int]) -> Node | None:
-    """What is at `path` below `node`."""
+    """The node at `path` in `node`, None if absent."""
     for step in path:
         if isinstance(node, Entries) and isinstance(step, str) and step in node.entries:
             node = node.entries[step].node
@@ -181,7 +181,7 @@ def node_at(node: Node, path: Sequence[str | int]) -> Node | None:
 
 
 def find_text(node: Node | None, text: str) -> tuple[str | int, ...]:
-    """The path of the first scalar below `node` that is `text`; empty when there is none."""
+    """The path of the first scalar in `node` that equals `text`; empty if there is none."""
     below: Sequence[tuple[str | int, Node]] = ()
     if isinstance(node, Entries):
         below = [(key, entry.node) for key, entry in node.entries.items()]
@@ -196,7 +196,7 @@ def find_text(node: Node | None, text: str) -> tuple[str | int, ...]:
 
 
 def without(node: Node, path: Sequence[str | int]) -> Node | None:
-    """`node` less the deepest part of `path` that exists; None when that is `node` itself."""
+    """`node` without the value at the longest prefix of `path` that exists; None if that is `node` itself."""
     if not path:
         return None
     step, rest = path[0], path[1:]

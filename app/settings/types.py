@@ -1,4 +1,4 @@
-"""Field types of the schema: strict where YAML is loose."""
+"""Base class and field types of the configuration schema, stricter than YAML and pydantic are by default."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Annotated, ClassVar, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
-from app.domain.durations import DURATION_PATTERN, format_duration, parse_duration
+from app.field_types import Duration as Duration  # noqa: PLC0414 - re-exported
 
 T = TypeVar("T")
 
 
 class Section(BaseModel):
-    """A mapping of the schema: frozen, camelCase in YAML, unknown keys refused."""
+    """A mapping in the schema. Frozen; keys are camelCase in YAML, unknown keys are rejected."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -31,7 +31,7 @@ class Section(BaseModel):
     )
 
     identity: ClassVar[tuple[str, ...]] = ()
-    """For an item of a named list: the keys, in YAML's spelling, of which the first that is set is its name."""
+    """For items of a named list: the keys, as spelled in YAML, whose first non-empty value names the item."""
 
 
 _QUANTITY_PATTERN = r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?"
@@ -46,27 +46,17 @@ _FACTORS: Mapping[str, Fraction | int] = {
 def _quantity(value: object) -> object:
     match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
     if match is None:
-        return value if isinstance(value, int) and not isinstance(value, bool) else _refuse_quantity()
+        return value if isinstance(value, int) and not isinstance(value, bool) else _reject_quantity()
     return math.ceil(Fraction(match[1]) * _FACTORS.get(match[2] or "", 1))
 
 
-def _refuse_quantity() -> object:
+def _reject_quantity() -> object:
     raise ValueError("expected a quantity such as 1024, 500M or 1Gi")
 
 
 def _tuple(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value
 
-
-Duration = Annotated[
-    float,
-    BeforeValidator(parse_duration),
-    PlainSerializer(format_duration),
-    WithJsonSchema(
-        {"type": "string", "pattern": DURATION_PATTERN, "description": "a duration such as 250ms, 1.5s or 1h30m"}
-    ),
-]
-"""Seconds here; in YAML text as Go writes durations."""
 
 Quantity = Annotated[
     int,
@@ -79,10 +69,10 @@ Quantity = Annotated[
         }
     ),
 ]
-"""A whole number here; in YAML a number, or text with a unit of Kubernetes."""
+"""An integer in Python; in YAML a number, or text with a Kubernetes unit. Fractions are rounded up."""
 
 Many = Annotated[tuple[T, ...], BeforeValidator(_tuple)]
-"""A list in YAML, a tuple here."""
+"""A tuple in Python, a list in YAML."""
 
 Port = Annotated[int, Field(ge=0, le=65535)]
-"""A TCP port; 0 takes any free one."""
+"""A TCP port; 0 means any free port."""

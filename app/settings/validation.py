@@ -1,4 +1,4 @@
-"""From the merged tree to `Settings`, with every wrong value told at its place."""
+"""Validates the merged tree as `Settings` and reports every invalid value at its position."""
 
 from __future__ import annotations
 
@@ -16,61 +16,62 @@ from app.settings.tree import Entries, Node, Origin, Scalar, exists, kind_of, lo
 
 _SECRET = re.compile(r"secret|password|passwd|token$|api[-_]?key|credential", re.IGNORECASE)
 _CREDENTIALS = re.compile(r"[^\s/@:]*:[^\s/@]+@")
-"""A name and a password before a host."""
-_LONGEST_SHOWN = 60
+"""User name and password before a host."""
+_MAX_DISPLAYED = 60
+"""Characters of a value in an error message."""
 
 
 def validate(tree: Entries, faults: Faults) -> tuple[Settings, Entries]:
-    """The settings of `tree`, and the tree less what is wrong in it.
+    """The settings in `tree`, and the tree without its invalid values.
 
-    What is wrong goes to `faults` and is left out, so that everything else can be checked as well.
+    Invalid values are reported to `faults` and removed, so that everything else can be validated too.
     """
-    mended: set[Origin] = set()
+    repaired: set[Origin] = set()
     while True:
-        looked_at = frozenset(mended)
+        repaired_before = frozenset(repaired)
         try:
             settings = Settings(**plain(tree))
         except ValidationError as error:
             left: Node | None = tree
-            for fault in sorted(error.errors(include_url=False), key=_place, reverse=True):
+            for fault in sorted(error.errors(include_url=False), key=_removal_order, reverse=True):
                 parent = locate(tree, fault["loc"][:-1])
-                if fault["type"] != "missing" or parent not in looked_at:  # else it is by what was left out of there
+                if fault["type"] != "missing" or parent not in repaired_before:  # otherwise removed by a repair
                     report(fault, tree, faults)
                 if fault["type"] != "missing":
-                    mended.add(parent)
+                    repaired.add(parent)
                 left = without(left, fault["loc"]) if left is not None else None
             tree = left if isinstance(left, Entries) else Entries({}, tree.origin)
         else:
-            _check_envelope(settings, tree, faults)
+            _check_version_and_kind(settings, tree, faults)
             return settings, tree
 
 
-def _place(fault: Any) -> list[tuple[int, str]]:
-    """For removing from the back, so that the indices of what is yet to be removed stay right."""
+def _removal_order(fault: Any) -> list[tuple[int, str]]:
+    """A sort key. In reverse order, removing an item of a list doesn't shift the items still to be removed."""
     return [(step, "") if isinstance(step, int) else (-1, step) for step in fault["loc"]]
 
 
 def report(
     fault: Any, tree: Node, faults: Faults, base: Sequence[str | int] = (), model: type[BaseModel] = Settings
 ) -> None:
-    """Adds one of pydantic's errors about what stands at `base` in `tree`, and is described by `model`."""
+    """Adds a pydantic error to `faults`. `base` is the path in `tree` of the value that was validated as `model`."""
     path = (*base, *_without_branches(fault["loc"], tree, base))
     origin = locate(tree, path)
     if fault["type"] == "missing":
         if not faults.suggests(origin, str(fault["loc"][-1])):
             key = key_in_form(str(fault["loc"][-1]), origin.path)
             named = key == "type" and exists(tree, (*path[:-1], "name"))
-            hint = "it may be left out only where a weaker layer has a plugin of this name" if named else ""
+            hint = "it may be omitted only if an earlier layer declares a plugin of this name" if named else ""
             faults.error(origin, f"the key {key!r} is missing", hint)
         return
-    message, hint = _sentence(fault, range_of(model, path[len(base) :]))
-    message = message or _own_words(fault)
-    found = f", found {_shown(_written(fault, tree, path), path)}" if message.startswith("expected") else ""
+    message, hint = _message_and_hint(fault, range_of(model, path[len(base) :]))
+    message = message or _pydantic_message(fault)
+    found = f", found {_displayed(_written_value(fault, tree, path), path)}" if message.startswith("expected") else ""
     faults.error(origin, f"{message}{found}", hint)
 
 
 def _without_branches(steps: Sequence[str | int], tree: Node, base: Sequence[str | int]) -> list[str | int]:
-    """`steps` less those by which pydantic says which branch of a union it tried, and which are no keys of `tree`."""
+    """`steps` without those that pydantic adds for the branches of a union, which are not keys in `tree`."""
     path: list[str | int] = []
     for step in steps:
         branch = isinstance(step, str) and ("[" in step or step in _BRANCHES)
@@ -106,15 +107,16 @@ _BOUNDS: Mapping[str, tuple[str, str]] = {
 }
 
 
-def _sentence(fault: Any, bounds: Mapping[str, float]) -> tuple[str, str]:
+def _message_and_hint(fault: Any, bounds: Mapping[str, float]) -> tuple[str, str]:
+    """Our message for a pydantic error, empty if there is none for its type, and a hint."""
     kind, context = fault["type"], fault.get("ctx") or {}
     if kind in _BOUNDS:
         _, bound = _BOUNDS[kind]
         return f"expected a number {_range({**bounds, bound: context[bound]})}", ""
     if kind == "string_too_short":
-        return "expected text that is not empty", ""
+        return "expected non-empty text", ""
     if kind == "string_pattern_mismatch":
-        return f"expected text like {context['pattern']}", ""
+        return f"expected text that matches {context['pattern']}", ""
     if kind == "literal_error":
         options = [option.strip("'") for option in re.findall(r"'[^']*'", context["expected"])]
         hint = did_you_mean(fault["input"], options) if isinstance(fault["input"], str) else ""
@@ -132,7 +134,7 @@ def _range(bounds: Mapping[str, float]) -> str:
     return "of " + " and ".join(f"{word} {_number(value)}" for word, value in ordered)
 
 
-def _own_words(fault: Any) -> str:
+def _pydantic_message(fault: Any) -> str:
     return str(fault["msg"]).removeprefix("Value error, ")
 
 
@@ -140,33 +142,33 @@ def _number(value: float) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _written(fault: Any, tree: Node, path: Sequence[str | int]) -> Any:
-    """The value as it stands in the tree, which validators may have turned into another."""
+def _written_value(fault: Any, tree: Node, path: Sequence[str | int]) -> Any:
+    """The value as written in the tree. Validators may have converted it since."""
     node = node_at(tree, path)
     return node.value if isinstance(node, Scalar) else fault["input"]
 
 
-def _shown(value: Any, path: Sequence[str | int]) -> str:
-    """The value as it may be shown: only single short values, and no secrets."""
+def _displayed(value: Any, path: Sequence[str | int]) -> str:
+    """The value for an error message: verbatim if it is short and no secret, otherwise only its kind."""
     if isinstance(value, bool):
         return f"the boolean {str(value).lower()}"
     secret = any(isinstance(step, str) and _SECRET.search(step) for step in path)
     if value is None or not isinstance(value, str | int | float) or secret:
         return kind_of(value)
     text = repr(value) if isinstance(value, str) else str(value)
-    if len(text) > _LONGEST_SHOWN:
+    if len(text) > _MAX_DISPLAYED:
         return f"{kind_of(value)} of {len(text)} characters"
     if _CREDENTIALS.search(text):
         return kind_of(value)
     return f"the text {text}" if isinstance(value, str) else text
 
 
-def _check_envelope(settings: Settings, tree: Entries, faults: Faults) -> None:
+def _check_version_and_kind(settings: Settings, tree: Entries, faults: Faults) -> None:
     if settings.api_version not in API_VERSIONS:
         known = " or ".join(API_VERSIONS)
         faults.error(_at(tree, "apiVersion"), f"expected {known}, found {settings.api_version!r}")
     elif settings.api_version != API_VERSIONS[0]:
-        faults.warn(_at(tree, "apiVersion"), f"this version is deprecated, now it is {API_VERSIONS[0]}")
+        faults.warn(_at(tree, "apiVersion"), "this version is deprecated", f"use {API_VERSIONS[0]}")
     if settings.kind != "EndpointPickerConfig":
         faults.error(_at(tree, "kind"), f"expected EndpointPickerConfig, found {settings.kind!r}")
 

@@ -1,4 +1,4 @@
-"""Writes a tree as YAML that the reader reads back, if wanted with the origin of each value."""
+"""Writes a tree as YAML that `reader` reads back, optionally with the origin of each value."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from app.settings.tree import Entries, Items, Node, Origin, Scalar
 _PLAIN_TEXT = re.compile(r"[A-Za-z0-9_./+-][A-Za-z0-9_./:@+ -]*(?<![ :])")
 _UNPRINTABLE = re.compile("[\x7f-\xa0\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 _LONGEST_SIMPLE_KEY = 120
-"""Characters of a key that stands before its colon on one line; YAML allows 1,024."""
+"""Maximum length of a key written as `key:`; YAML allows 1,024 characters."""
 
 _INDENT = "  "
 
 
 def write_yaml(tree: Entries, *, origins: bool = False) -> str:
-    """`tree` as block YAML; with `origins`, each value's line ends in a comment that says where it came from."""
+    """`tree` as block YAML. With `origins`, the line of each value ends in a comment with its origin."""
     lines = list(_entries(tree, "", origins=origins))
     return "\n".join(lines or ["{}"]) + "\n"
 
@@ -32,7 +32,7 @@ def _entries(node: Entries, indent: str, *, origins: bool) -> Iterator[str]:
 
 
 def _value(head: str, node: Node, indent: str, *, origins: bool) -> Iterator[str]:
-    """Lines for a value that stands behind `head`: on its line if it is short, else below."""
+    """The lines of a value after `head`: on the same line for a scalar or an empty collection, otherwise below."""
     if isinstance(node, Entries) and node.entries:
         yield head
         yield from _entries(node, indent + _INDENT, origins=origins)
@@ -41,7 +41,7 @@ def _value(head: str, node: Node, indent: str, *, origins: bool) -> Iterator[str
         for item in node.items:
             yield from _item(item, indent + _INDENT, origins=origins)
     else:
-        yield f"{head} {_short(node)}{_comment(node.origin) if origins else ''}"
+        yield f"{head} {_inline(node)}{_comment(node.origin) if origins else ''}"
 
 
 def _item(node: Node, indent: str, *, origins: bool) -> Iterator[str]:
@@ -53,7 +53,7 @@ def _item(node: Node, indent: str, *, origins: bool) -> Iterator[str]:
         yield from _value(f"{indent}-", node, indent, origins=origins)
 
 
-def _short(node: Node) -> str:
+def _inline(node: Node) -> str:
     if isinstance(node, Scalar):
         return scalar_text(node.value)
     return "[]" if isinstance(node, Items) else "{}"
@@ -64,7 +64,7 @@ def _comment(origin: Origin) -> str:
 
 
 def scalar_text(value: str | float | bool | None) -> str:
-    """A scalar as YAML: text is quoted only where it would be read as something else."""
+    """A scalar as YAML. Text is quoted only if it would otherwise be read as something else."""
     if isinstance(value, str):
         plain = _PLAIN_TEXT.fullmatch(value) and read_scalar(value) == value and " #" not in value and ": " not in value
         return value if plain and not value.startswith(("-", "...")) else _quoted(value)
@@ -78,5 +78,5 @@ def scalar_text(value: str | float | bool | None) -> str:
 
 
 def _quoted(text: str) -> str:
-    """`text` in double quotes; what YAML does not print, or would take for a line's end, as an escape."""
+    """`text` in double quotes, with characters escaped that YAML doesn't print or takes for line breaks."""
     return _UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(text, ensure_ascii=False))

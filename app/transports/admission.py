@@ -1,45 +1,40 @@
-"""Which requests are let in."""
+"""Which requests are admitted."""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Protocol
 
 from app.domain.errors import BodyTooLargeError, RoutingError, SaturatedError, ShuttingDownError
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Protocol):
     """Bounds on what clients may send."""
 
-    body_bytes: int
-    """Largest body, also after decompression."""
-    in_flight: int = 0
-    """Requests at once, 0 for any number."""
+    @property
+    def body_bytes(self) -> int:
+        """Largest body, also after decompression."""
+
+    @property
+    def in_flight(self) -> int:
+        """Concurrent requests, 0 for no limit."""
 
 
-L = TypeVar("L", bound=Limits)
+class Admission:
+    """Counts the requests that arrived and have no response yet, under whichever limits hold when one arrives."""
 
-
-class Admission(Generic[L]):
-    """Counts the requests that have come and are not answered, and lets in those that the limits allow."""
-
-    def __init__(self, limits: L) -> None:
-        self.limits = limits
-        """May be replaced at any time."""
+    def __init__(self) -> None:
         self.draining = False
-        """Whether no new request is let in."""
+        """Whether new requests are rejected."""
         self._serving = 0
         self._ended = asyncio.Event()
 
-    def enter(self, length: int | None) -> RoutingError | None:
-        """One more request, and why it can't be let in, if so. `length` is that of its body, as far as it is told.
+    def enter(self, limits: Limits, length: int | None) -> RoutingError | None:
+        """Counts one more request, and returns why it must be rejected, if so. `length` is its body's, if announced.
 
         Whoever calls this calls `leave` once.
         """
         self._serving += 1
-        limits = self.limits
         if self.draining:
             return ShuttingDownError()
         if limits.in_flight and self._serving > limits.in_flight:
@@ -49,13 +44,13 @@ class Admission(Generic[L]):
         return None
 
     def leave(self) -> None:
-        """One less."""
+        """Counts one less."""
         self._serving -= 1
         if not self._serving:
             self._ended.set()
 
     async def ended(self) -> None:
-        """Returns when all requests are answered."""
+        """Returns when every request has its response."""
         while self._serving:
             self._ended.clear()
             await self._ended.wait()

@@ -1,4 +1,4 @@
-"""Reads compressed bodies, within bounds."""
+"""Decompresses bodies, up to a limit."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import zlib
 
 from app.domain.errors import BadRequestError, BodyTooLargeError
 
-MOST_MEMBERS = 16
-"""Pieces that a gzip body may be made of: each costs a copy of what is left."""
+MAX_MEMBERS = 16
+"""Members of a gzip body: each costs a copy of the rest."""
 
 _WINDOW = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
 
 
 def decompressed(body: bytes, encoding: str, *, limit: int) -> bytes:
-    """What a compressed body holds; one in an encoding that is not known here gives nothing.
+    """The decompressed body; empty if `encoding`, a value of `content-encoding`, is not supported.
 
-    Raises `BadRequestError` for a broken one, `BodyTooLargeError` if it inflates to more than `limit` bytes.
+    Raises `BadRequestError` if the body is corrupt, `BodyTooLargeError` if it decompresses to more than `limit` bytes.
     """
     encoding = encoding.strip().lower()
     if encoding in ("", "identity"):
@@ -23,17 +23,17 @@ def decompressed(body: bytes, encoding: str, *, limit: int) -> bytes:
     if encoding not in _WINDOW:
         return b""
     plain = b""
-    for _ in range(MOST_MEMBERS):
-        inflater = zlib.decompressobj(_WINDOW[encoding])
+    for _ in range(MAX_MEMBERS):
+        decompressor = zlib.decompressobj(_WINDOW[encoding])
         try:
-            plain += inflater.decompress(body, limit + 1 - len(plain))
+            plain += decompressor.decompress(body, limit + 1 - len(plain))
         except zlib.error:
-            raise BadRequestError(f"the body is not what its content-encoding {encoding!r} says") from None
+            raise BadRequestError(f"the body does not match its content-encoding {encoding!r}") from None
         if len(plain) > limit:
             raise BodyTooLargeError(limit)
-        if not inflater.eof:
-            raise BadRequestError(f"the body, of content-encoding {encoding!r}, is cut off")
-        body = inflater.unused_data.lstrip(b"\0")  # gzip pads with zeros
+        if not decompressor.eof:
+            raise BadRequestError(f"the body, of content-encoding {encoding!r}, is truncated")
+        body = decompressor.unused_data.lstrip(b"\0")  # gzip pads with zeros
         if not body:
             return plain
-    raise BadRequestError(f"the body, of content-encoding {encoding!r}, is in more than {MOST_MEMBERS} pieces")
+    raise BadRequestError(f"the body, of content-encoding {encoding!r}, has more than {MAX_MEMBERS} members")

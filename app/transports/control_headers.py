@@ -1,4 +1,4 @@
-"""Names of the headers that clients, proxies and routers tell each other; all transports share them."""
+"""Names of the headers that clients, proxies and routers use among themselves, for all transports."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from app.transports.errors import REASON_HEADER
 
 REQUEST_ID = "x-request-id"
 DESTINATION = "x-gateway-destination-endpoint"
-"""Where a proxy is to send the request: `ip:port`, or a list of these, best first."""
+"""The endpoint that a proxy must send the request to: `ip:port`, or several separated by commas, best first."""
 SUBSET = "x-gateway-destination-endpoint-subset"
 SERVED = "x-gateway-destination-endpoint-served"
-"""Who answered."""
+"""The endpoint that responded."""
 ONLY_ONCE = "x-pointsman-only-once"
-"""Marks a request that a proxy must not try again: Envoy 1.40, where it keeps a body for that, sends the body twice if
-trailers follow it."""
+"""Marks a request that a proxy must not retry: Envoy 1.40 sends a body that it buffers for retries twice if trailers
+follow it."""
 SCORES = "x-gateway-destination-endpoint-scores"
 MODEL_REWRITE = ("x-llm-d-model-name-rewrite", "x-gateway-model-name-rewrite")
-"""The model to be served instead of the one that the body names; the first name goes before the second."""
+"""The model to serve instead of the one in the body. The first name takes precedence over the second."""
 
 FOR_THE_ROUTER = frozenset(
     {
@@ -43,4 +43,4 @@ FOR_THE_ROUTER = frozenset(
         "x-kv-cache-source-host-port",
     }
 )
-"""What clients tell the router, and what only the router may tell a model server."""
+"""Headers that are not forwarded to a model server: they are for the router, or may be set only by it."""

@@ -1,4 +1,4 @@
-"""One table from errors to what a client is told; all transports share it."""
+"""Maps errors to error responses, for all transports."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ REASON_HEADER = "x-llm-d-request-dropped-reason"
 
 @dataclass(frozen=True, slots=True)
 class ErrorResponse:
-    """How an error looks on the wire."""
+    """The response to a request that failed with an error."""
 
     status: int
     reason: str
@@ -38,7 +38,7 @@ class ErrorResponse:
     """`error.code` of the OpenAI API."""
 
 
-_REFUSALS: tuple[tuple[type[RoutingError], ErrorResponse], ...] = (
+_ERROR_RESPONSES: tuple[tuple[type[RoutingError], ErrorResponse], ...] = (
     (BadRequestError, ErrorResponse(400, "rejected-bad-request", "invalid_request_error")),
     (ModelNotFoundError, ErrorResponse(404, "rejected-unknown-model", "invalid_request_error", "model_not_found")),
     (ClientTimeoutError, ErrorResponse(408, "rejected-timeout", "invalid_request_error")),
@@ -57,13 +57,13 @@ _INTERNAL = ErrorResponse(500, "internal-error", "server_error")
 
 
 def error_response_of(error: Exception) -> ErrorResponse:
-    """How `error` is told; whatever is not in the table is an internal error."""
-    return next((refusal for kind, refusal in _REFUSALS if isinstance(error, kind)), _INTERNAL)
+    """The response for `error`; an internal error if its class is not in the table."""
+    return next((response for kind, response in _ERROR_RESPONSES if isinstance(error, kind)), _INTERNAL)
 
 
 def openai_body(error: Exception) -> bytes:
-    """The error body of the OpenAI API. An internal error's text is not for the client."""
-    refusal = error_response_of(error)
-    message = "internal error" if refusal.status == 500 else str(error)  # noqa: PLR2004
-    body = {"error": {"message": message, "type": refusal.type, "param": None, "code": refusal.code}}
+    """The error body of the OpenAI API. It hides the text of internal errors."""
+    response = error_response_of(error)
+    message = "internal error" if response.status == 500 else str(error)  # noqa: PLR2004
+    body = {"error": {"message": message, "type": response.type, "param": None, "code": response.code}}
     return orjson.dumps(body)

@@ -1,4 +1,4 @@
-"""TLS on both sides: ours for clients, and to the endpoints."""
+"""TLS for clients and for connections to endpoints."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ServerTls:
-    """Paths of PEM files; an empty one is not used."""
+    """Paths of PEM files; empty for none."""
 
     cert_file: str
     key_file: str
     client_ca_file: str = ""
-    """Authorities of the certificates that clients must show."""
+    """Authorities for client certificates, which are required if this is set."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientTls:
-    """How endpoints are verified, and what we show them; an empty path is not used."""
+    """How endpoints are verified, and our client certificate. Paths of PEM files; empty for none."""
 
     ca_file: str = ""
     """Authorities to trust instead of the system's."""
@@ -29,7 +29,7 @@ class ClientTls:
 
 
 def server_context(tls: ServerTls) -> ssl.SSLContext:
-    """For a listener; HTTP/1.1 only. Raises `OSError`, an `ssl.SSLError` among them, for files that can't be used."""
+    """The context of a listener, for HTTP/1.1 only. Raises `OSError` for files that can't be used."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
@@ -41,7 +41,7 @@ def server_context(tls: ServerTls) -> ssl.SSLContext:
 
 
 def client_context(tls: ClientTls) -> ssl.SSLContext:
-    """For connections to endpoints. Raises `OSError` for files that can't be used."""
+    """The context of connections to endpoints. Raises `OSError` for files that can't be used."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
@@ -58,18 +58,18 @@ def client_context(tls: ClientTls) -> ssl.SSLContext:
 
 
 def load_certificate(context: ssl.SSLContext, cert_file: str, key_file: str) -> None:
-    """What connections from now on show. Raises `OSError` that names the files."""
+    """Loads the certificate that new connections present. Raises `OSError` that names the files."""
     try:
         context.load_cert_chain(cert_file, key_file)
-    except OSError as error:  # it does not say which
-        raise _named(error, f"{cert_file}, {key_file}", "they are no certificate and key that go together") from error
+    except OSError as error:  # it does not name the file
+        raise _named(error, f"{cert_file}, {key_file}", "not a certificate and its key in PEM") from error
 
 
 def _load_authorities(context: ssl.SSLContext, file: str) -> None:
     try:
         context.load_verify_locations(cafile=file)
     except OSError as error:
-        raise _named(error, file, "it holds no certificate in PEM") from error
+        raise _named(error, file, "not a certificate in PEM") from error
 
 
 def _named(error: OSError, files: str, mismatch: str) -> OSError:

@@ -1,4 +1,4 @@
-"""`cheapest-scorer`: a low price is better."""
+"""`cheapest-scorer`: prefers endpoints with a low price."""
 
 import math
 
@@ -9,13 +9,13 @@ from pointsman import Candidates, InferenceRequest, PluginParams, Scores, plugin
 
 @plugin("cheapest-scorer", category="distribution")
 class CheapestScorer:
-    """Prefers endpoints with a low price: the cheapest gets 1, the dearest 0; all get 1 if they cost the same."""
+    """Prefers endpoints with a low price: 1 for the cheapest, 0 for the most expensive; 1 for all at the same price."""
 
     class Params(PluginParams):
         label: str = "price"
-        """The label that holds an endpoint's price; any unit, as long as it is the same for all."""
+        """The label with the price of an endpoint, in any unit that all endpoints share."""
         default_price: float = 1.0
-        """The price of an endpoint whose label is missing or holds no finite number."""
+        """The price of endpoints whose label is missing or not a finite number."""
 
     def __init__(self, params: Params) -> None:
         self._label = params.label

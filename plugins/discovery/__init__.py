@@ -1,1 +1,1 @@
-"""Discovery: where endpoints come from."""
+"""Discovery: finds the endpoints of the pool."""

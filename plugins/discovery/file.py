@@ -1,4 +1,4 @@
-"""`file-discovery`: endpoints listed in a YAML or JSON file."""
+"""`file-discovery`: reads endpoints from a YAML or JSON file."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from watchfiles import awatch
 from pointsman import DiscoveryError, Endpoint, EndpointSink, PluginParams, parse_address, plugin
 
 SIZE_LIMIT = 1024 * 1024
-"""Bytes of the file that are read at most."""
+"""The maximum size of the file in bytes."""
 
 STEP = 100
-"""Milliseconds between two looks at what was noticed."""
+"""Milliseconds between two checks for file system events."""
 
-LOOK_EVERY = 5000
-"""Milliseconds after which the file is looked at even if no change was noticed, as on some bind mounts."""
+REREAD_EVERY = 5000
+"""Milliseconds after which the file is read again without an event: some bind mounts don't report changes."""
 
 
 def _port(value: object) -> object:
@@ -53,95 +53,95 @@ class _File(BaseModel):
 
 @plugin("file-discovery")
 class FileDiscovery:
-    """Takes the pool's endpoints from a file, and follows its changes if asked to.
+    """Reads the pool's endpoints from a file, and optionally watches it for changes.
 
-    The file holds `endpoints:`, a list of `name`, `address`, `port` and, if wanted, `namespace`, `labels` and
-    `metricsPort`. A changed file with a fault in it is not taken; the endpoints stay as they were.
+    The file has a list `endpoints`, whose items have the keys `name`, `address` and `port`, and optionally `namespace`,
+    `labels` and `metricsPort`. If a changed file is invalid, the current endpoints are kept.
     """
 
     class Params(PluginParams):
-        """Which file."""
+        """The file, and whether to watch it."""
 
         path: str = Field(min_length=1, examples=["endpoints.yaml"])
-        """The file; relative to the working directory."""
+        """The path of the file, relative to the working directory."""
         watch_file: bool = False
-        """Follow changes of the file, replaced files and swapped symbolic links included."""
+        """Watch the file for changes. Replaced files and symbolic links are followed."""
 
     def __init__(self, params: Params) -> None:
         self._path = Path(params.path)
         self._watch = params.watch_file
-        self._told = ""
-        """The reason logged last; the same one is not logged again at every look."""
+        self._last_error = ""
+        """The error that was logged last. It is not logged again each time the file is read."""
         self._log = structlog.get_logger("pointsman.file-discovery")
 
     def check(self) -> None:
-        """Reads the file and drops what it says."""
+        """Reads and validates the file. Raises `DiscoveryError`."""
         _read(self._path)
 
     async def discover(self, sink: EndpointSink) -> None:
-        """Gives the file's endpoints, then, if it is watched, those of every good later version."""
+        """Passes the endpoints to `sink`, and if the file is watched, those of each valid later version."""
         content, endpoints = _read(self._path)
         sink.replace_all(endpoints)
         if not self._watch:
             return
         folder = self._path.parent
-        async for _ in awatch(folder, recursive=False, step=STEP, rust_timeout=LOOK_EVERY, yield_on_timeout=True):
-            content = self._follow(sink, content)
+        async for _ in awatch(folder, recursive=False, step=STEP, rust_timeout=REREAD_EVERY, yield_on_timeout=True):
+            content = self._reread(sink, content)
 
-    def _follow(self, sink: EndpointSink, content: bytes) -> bytes:
+    def _reread(self, sink: EndpointSink, content: bytes) -> bytes:
         try:
-            now, endpoints = _read(self._path, known=content)
-        except _Unchanged:
+            new_content, endpoints = _read(self._path, known=content)
+        except _UnchangedError:
             return content
         except DiscoveryError as error:
-            if str(error) != self._told:
-                self._told = str(error)
-                self._log.error("endpoint file not taken", path=str(self._path), reason=self._told)
-            return error.content if isinstance(error, _BadContentError) else content
-        self._told = ""
+            if str(error) != self._last_error:
+                self._last_error = str(error)
+                self._log.error("endpoint file rejected", path=str(self._path), reason=self._last_error)
+            return error.content if isinstance(error, _InvalidFileError) else content
+        self._last_error = ""
         sink.replace_all(endpoints)
         self._log.info("endpoints read", path=str(self._path), endpoints=len(endpoints))
-        return now
+        return new_content
 
 
-class _Unchanged(Exception):  # noqa: N818 - no error
+class _UnchangedError(Exception):
     pass
 
 
-class _TwiceError(Exception):
+class _DuplicateNameError(Exception):
     pass
 
 
-class _BadContentError(DiscoveryError):
+class _InvalidFileError(DiscoveryError):
     def __init__(self, message: str, content: bytes) -> None:
         super().__init__(message)
         self.content = content
 
 
 def _read(path: Path, known: bytes | None = None) -> tuple[bytes, Sequence[Endpoint]]:
-    """The file's bytes and endpoints. Raises `DiscoveryError`; `_Unchanged` if the bytes are `known`."""
+    """The file's bytes and endpoints. Raises `DiscoveryError`, and `_UnchangedError` if the bytes are `known`."""
     try:
         with path.open("rb") as file:
             content = file.read(SIZE_LIMIT + 1)
     except OSError as error:
         raise DiscoveryError(f"{path}: {error.strerror or error}") from error
     if content == known:
-        raise _Unchanged
+        raise _UnchangedError
     if len(content) > SIZE_LIMIT:
-        raise _BadContentError(f"{path}: larger than {SIZE_LIMIT} bytes", content)
+        raise _InvalidFileError(f"{path}: larger than {SIZE_LIMIT} bytes", content)
     try:
         return content, _endpoints(yaml.safe_load(content))
     except RecursionError as error:
-        raise _BadContentError(f"{path}: nested too deep", content) from error
+        raise _InvalidFileError(f"{path}: nested too deep", content) from error
     except yaml.YAMLError as error:
-        raise _BadContentError(f"{path}: {' '.join(str(error).split())}", content) from error
+        raise _InvalidFileError(f"{path}: {' '.join(str(error).split())}", content) from error
     except ValidationError as error:
-        raise _BadContentError(f"{path}: {'; '.join(_sentences(error))}", content) from error
-    except _TwiceError as error:
-        raise _BadContentError(f"{path}: {error}", content) from error
+        raise _InvalidFileError(f"{path}: {'; '.join(_messages(error))}", content) from error
+    except _DuplicateNameError as error:
+        raise _InvalidFileError(f"{path}: {error}", content) from error
     except Exception as error:
-        # PyYAML's constructors raise whatever they stumble over, as KeyError for `!!bool maybe`.
-        raise _BadContentError(f"{path}: a value can't be read: {type(error).__name__}: {error}", content) from error
+        # PyYAML's constructors raise any exception, such as KeyError for `!!bool maybe`.
+        raise _InvalidFileError(f"{path}: invalid value: {type(error).__name__}: {error}", content) from error
 
 
 def _endpoints(data: object) -> Sequence[Endpoint]:
@@ -149,12 +149,12 @@ def _endpoints(data: object) -> Sequence[Endpoint]:
     seen: set[str] = set()
     for endpoint in endpoints:
         if endpoint.name in seen:
-            raise _TwiceError(f"two endpoints have the name {endpoint.name!r}")
+            raise _DuplicateNameError(f"two endpoints have the name {endpoint.name!r}")
         seen.add(endpoint.name)
     return endpoints
 
 
-def _sentences(error: ValidationError) -> list[str]:
+def _messages(error: ValidationError) -> list[str]:
     shown = []
     for fault in error.errors(include_url=False):
         path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in fault["loc"])

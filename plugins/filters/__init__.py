@@ -1,1 +1,1 @@
-"""Filters: which endpoints may serve a request."""
+"""Filters: remove endpoints that must not serve a request."""

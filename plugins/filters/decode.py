@@ -1,4 +1,4 @@
-"""`decode-filter`: the endpoints that decode."""
+"""`decode-filter`: keeps the endpoints that can decode."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pointsman import Candidates, InferenceRequest, Keep, plugin
 
 @plugin("decode-filter", aliases=("decode-endpoints",))
 class DecodeFilter:
-    """Keeps endpoints whose role includes decoding, and those without a role label."""
+    """Keeps the endpoints whose role includes decode, and the endpoints without a role label."""
 
-    def filter(self, request: InferenceRequest, candidates: Candidates) -> Keep:  # noqa: ARG002
-        """True for decode workers."""
+    def filter(self, request: InferenceRequest, candidates: Candidates) -> Keep:
+        """True for decode workers and for endpoints without a role."""
         return with_role(candidates, DECODE_ROLES, unlabelled=True)

@@ -1,4 +1,4 @@
-"""`header-based-testing-filter`: endpoints that the request names, for the conformance tests of gateways."""
+"""`header-based-testing-filter`: keeps the endpoints that a request header lists, for gateway conformance tests."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ HEADER = "test-epp-endpoint-selection"
 
 @plugin("header-based-testing-filter")
 class HeaderBasedTestingFilter:
-    """Keeps the endpoints that the header `test-epp-endpoint-selection` names; without it none. Not for production:
-    it lets clients choose.
+    """Keeps the endpoints that the request header `test-epp-endpoint-selection` lists; without the header, none.
+    For conformance tests only: it lets clients choose the endpoint.
 
-    The header is a list of `ip` or `ip:port`, with commas between and IPv6 in brackets; an `ip` stands for all its
-    ports.
+    The header is a comma-separated list of `ip` or `ip:port`, IPv6 addresses in brackets. An `ip` without a port
+    matches every port.
     """
 
     def filter(self, request: InferenceRequest, candidates: Candidates) -> Keep:
-        """True where the header has the endpoint's address, with its port or without one."""
+        """True if the header lists the endpoint's address, with or without its port."""
         named = {entry.strip() for entry in request.headers.get(HEADER, "").split(",")}
         named |= set(filter(None, map(parse_authority, named)))
         named |= {

@@ -1,4 +1,4 @@
-"""`label-selector-filter`: endpoints by a Kubernetes label selector."""
+"""`label-selector-filter`: keeps endpoints by a Kubernetes label selector."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from pointsman import Candidates, InferenceRequest, Keep, PluginParams, plugin
 
 
 class Requirement(PluginParams):
-    """One condition on one label."""
+    """A condition on a label."""
 
     key: str = Field(min_length=1)
-    """The label."""
+    """The name of the label."""
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
-    """`NotIn` also holds for endpoints without the label."""
+    """How the label is compared. `NotIn` also matches endpoints without the label."""
     values: tuple[str, ...] = ()
-    """For `In` and `NotIn` at least one; for the others none."""
+    """The values to compare with: at least one for `In` and `NotIn`, none for the others."""
 
     @model_validator(mode="after")
-    def _values_fit_the_operator(self) -> Requirement:
+    def _values_match_operator(self) -> Requirement:
         takes_values = self.operator in ("In", "NotIn")
         if takes_values != bool(self.values):
-            message = f"operator {self.operator} takes {'at least one value' if takes_values else 'no values'}"
+            message = f"the operator {self.operator} takes {'at least one value' if takes_values else 'no values'}"
             raise ValueError(message)
         return self
 
-    def holds(self, labels: Mapping[str, str]) -> bool:
+    def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether `labels` meet the condition."""
         return _OPERATORS[self.operator](labels.get(self.key), self.values)
 
@@ -47,25 +47,25 @@ _OPERATORS: Mapping[str, Callable[[str | None, tuple[str, ...]], bool]] = {
     deprecated={"by-label-selector": "label-selector-filter"},
 )
 class LabelSelectorFilter:
-    """Keeps the endpoints whose labels meet every condition; without conditions all of them."""
+    """Keeps the endpoints whose labels match a Kubernetes label selector; without conditions, all endpoints."""
 
     class Params(PluginParams):
-        """A Kubernetes LabelSelector."""
+        """The selector. Every condition must match."""
 
         match_labels: dict[str, str] = Field(default_factory=dict, examples=[{"pool": "gold"}])
-        """Labels that must have just these values."""
+        """Labels and the values that they must have."""
         match_expressions: tuple[Requirement, ...] = ()
-        """Further conditions; all must hold."""
+        """Further conditions."""
 
     def __init__(self, params: Params) -> None:
         self._labels = params.match_labels
         self._requirements = params.match_expressions
 
-    def filter(self, request: InferenceRequest, candidates: Candidates) -> Keep:  # noqa: ARG002
-        """True where every condition holds."""
+    def filter(self, request: InferenceRequest, candidates: Candidates) -> Keep:
+        """True if every condition matches."""
         return [self._selects(endpoint.labels) for endpoint in candidates]
 
     def _selects(self, labels: Mapping[str, str]) -> bool:
         return all(labels.get(key) == value for key, value in self._labels.items()) and all(
-            requirement.holds(labels) for requirement in self._requirements
+            requirement.matches(labels) for requirement in self._requirements
         )

@@ -1,4 +1,4 @@
-"""`load-aware-filter`: endpoints that are not overloaded."""
+"""`load-aware-filter`: removes overloaded endpoints."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pointsman import KV_CACHE_USAGE, WAITING, Candidates, InferenceRequest, Kee
 
 @plugin("load-aware-filter")
 class LoadAwareFilter:
-    """Keeps endpoints whose metrics are known and within both thresholds; if there are none, all of them."""
+    """Removes endpoints that are over a load threshold or whose metrics are unknown. If none is left, keeps all."""
 
     class Params(PluginParams):
-        """What counts as overloaded."""
+        """The load thresholds."""
 
         queue_threshold: int = Field(default=128, ge=0)
-        """Waiting requests up to which an endpoint is kept."""
+        """The most waiting requests that an endpoint may have."""
         kv_threshold: float = Field(default=0.8, ge=0.0, le=1.0)
-        """Used share of the KV cache up to which an endpoint is kept."""
+        """The largest share of its KV cache that an endpoint may use."""
 
     needs = (WAITING, KV_CACHE_USAGE)
 
@@ -26,7 +26,7 @@ class LoadAwareFilter:
         self._queue = params.queue_threshold
         self._kv = params.kv_threshold
 
-    def filter(self, request: InferenceRequest, candidates: Candidates) -> Keep:  # noqa: ARG002
-        """True for those that can take more."""
+    def filter(self, request: InferenceRequest, candidates: Candidates) -> Keep:
+        """True for endpoints within both thresholds; True for all if there are none."""
         keep = candidates.known & (candidates.waiting <= self._queue) & (candidates.kv_cache_usage <= self._kv)
         return keep if keep.any() else np.ones(len(candidates), np.bool_)

@@ -1,4 +1,4 @@
-"""`prefill-filter`: the endpoints that prefill."""
+"""`prefill-filter`: keeps the endpoints that can prefill."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pointsman import Candidates, InferenceRequest, Keep, plugin
 
 @plugin("prefill-filter", aliases=("prefill-endpoints",))
 class PrefillFilter:
-    """Keeps endpoints whose role includes prefilling. One without a role label is not kept."""
+    """Keeps the endpoints whose role includes prefill. Endpoints without a role label are removed."""
 
-    def filter(self, request: InferenceRequest, candidates: Candidates) -> Keep:  # noqa: ARG002
+    def filter(self, request: InferenceRequest, candidates: Candidates) -> Keep:
         """True for prefill workers."""
         return with_role(candidates, PREFILL_ROLES, unlabelled=False)

@@ -1,1 +1,1 @@
-"""Parsers: what a request asks for, by the API that it speaks."""
+"""Parsers: parse the requests of one API each."""

@@ -1,4 +1,4 @@
-"""`anthropic-parser`: the Anthropic API."""
+"""`anthropic-parser`: parses requests of the Anthropic API."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pointsman.parsing import MESSAGES_PATHS, parse_messages
 
 @plugin("anthropic-parser")
 class AnthropicParser:
-    """Reads messages of the Anthropic API, and requests that count their tokens."""
+    """Parses Anthropic API requests: messages and token counting."""
 
     paths = MESSAGES_PATHS
 

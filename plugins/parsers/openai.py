@@ -1,4 +1,4 @@
-"""`openai-parser`: the OpenAI API."""
+"""`openai-parser`: parses requests of the OpenAI API."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pointsman.parsing import OPENAI_PATHS, parse_openai
 
 @plugin("openai-parser")
 class OpenAIParser:
-    """Reads chat, completions, embeddings, responses, conversations and image generation of the OpenAI API."""
+    """Parses OpenAI API requests: chat completions, completions, embeddings, responses, conversations and images."""
 
     paths = OPENAI_PATHS
 

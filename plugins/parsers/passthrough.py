@@ -1,4 +1,4 @@
-"""`passthrough-parser`: every path that no other parser reads."""
+"""`passthrough-parser`: accepts requests on every path that no other parser claims."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from pointsman.parsing import parse_anything
 
 @plugin("passthrough-parser")
 class PassthroughParser:
-    """Takes any request as it is. Without a prompt, nothing is known of what an endpoint has cached of it."""
+    """Accepts any request on the paths that no other parser claims. It extracts no prompt, so prefix caches are not
+    considered."""
 
     class Params(PluginParams):
-        """How closely it looks."""
+        """Whether to read JSON bodies."""
 
         read_model: bool = True
-        """Read the model and whether the answer streams out of bodies that are JSON objects."""
+        """Read `model` and `stream` from bodies that are JSON objects."""
 
     paths = ()
 
@@ -22,5 +23,5 @@ class PassthroughParser:
         self._read_model = params.read_model
 
     def parse(self, raw: RawRequest) -> InferenceRequest:
-        """The request; no body is refused."""
+        """The request, whatever its body."""
         return parse_anything(raw, read_model=self._read_model)

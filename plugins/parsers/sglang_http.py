@@ -1,4 +1,4 @@
-"""`sglanghttp-parser`: SGLang's own HTTP API."""
+"""`sglanghttp-parser`: parses requests of SGLang's native HTTP API."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pointsman.parsing import SGLANG_PATHS, parse_sglang_generate
 
 @plugin("sglanghttp-parser")
 class SglangHttpParser:
-    """Reads `/generate` of SGLang: text or token ids. Such requests name no model."""
+    """Parses SGLang's `/generate` requests, with text or token IDs. These requests have no model."""
 
     paths = SGLANG_PATHS
 

@@ -1,4 +1,4 @@
-"""`vertexai-parser`: Vertex AI's gRPC service."""
+"""`vertexai-parser`: parses requests of Vertex AI's gRPC service."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pointsman.parsing import VERTEX_PATHS, parse_vertex
 
 @plugin("vertexai-parser")
 class VertexAIParser:
-    """Reads chat and raw predictions of Vertex AI's prediction service, which wraps bodies of the OpenAI API."""
+    """Parses chat completions and raw predictions of Vertex AI's prediction service, which wrap OpenAI API bodies."""
 
     paths = VERTEX_PATHS
 

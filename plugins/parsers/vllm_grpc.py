@@ -1,4 +1,4 @@
-"""`vllmgrpc-parser`: vLLM's gRPC service."""
+"""`vllmgrpc-parser`: parses requests of vLLM's gRPC service."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pointsman.parsing import VLLM_GRPC_PATHS, parse_vllm_grpc
 
 @plugin("vllmgrpc-parser")
 class VllmGrpcParser:
-    """Reads `Generate` and `Embed` of vLLM's gRPC engine service. Such requests name no model."""
+    """Parses `Generate` and `Embed` requests of vLLM's gRPC engine service. These requests have no model."""
 
     paths = VLLM_GRPC_PATHS
 

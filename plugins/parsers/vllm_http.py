@@ -1,4 +1,4 @@
-"""`vllmhttp-parser`: vLLM's own HTTP API."""
+"""`vllmhttp-parser`: parses requests of vLLM's native HTTP API."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pointsman.parsing import VLLM_PATHS, parse_vllm_generate
 
 @plugin("vllmhttp-parser")
 class VllmHttpParser:
-    """Reads `/inference/v1/generate`, by which vLLM takes token ids."""
+    """Parses `/inference/v1/generate` requests, with which vLLM takes token IDs."""
 
     paths = VLLM_PATHS
 

@@ -1,1 +1,1 @@
-"""Pickers: which of the scored endpoints it will be."""
+"""Pickers: pick endpoints by their scores."""

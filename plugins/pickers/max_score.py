@@ -1,4 +1,4 @@
-"""`max-score-picker`: the highest total wins."""
+"""`max-score-picker`: picks the endpoints with the highest scores."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from pydantic import Field
 from pointsman import Column, Endpoint, InferenceRequest, PluginParams, Random, Scored, plugin
 
 FEW = 64
-"""Totals that are looked at faster one by one than by numpy."""
+"""Up to this many totals, plain Python finds the maximum faster than numpy."""
 
 
 @plugin("max-score-picker", category="")
 class MaxScorePicker:
-    """Picks the endpoints with the highest totals; ties are broken at random, each as likely as the other."""
+    """Picks the endpoints with the highest total scores. Ties are broken uniformly at random."""
 
     class Params(PluginParams):
-        """How many endpoints are announced."""
+        """The number of endpoints to pick."""
 
         max_num_of_endpoints: int = Field(default=1, ge=1)
-        """Endpoints in the list given to a proxy, best first; fewer if there are fewer."""
+        """The most endpoints to return to a proxy, best first."""
 
     def __init__(self, params: Params, random: Random) -> None:
         self._count = params.max_num_of_endpoints
         self._random = random
 
-    def pick(self, request: InferenceRequest, scored: Scored) -> Sequence[Endpoint]:  # noqa: ARG002
-        """The best `max_num_of_endpoints`."""
+    def pick(self, request: InferenceRequest, scored: Scored) -> Sequence[Endpoint]:
+        """The `max_num_of_endpoints` with the highest totals."""
         if self._count == 1:
             return (scored.candidates[self._best(scored)],)
         order = sorted(self._shuffled(len(scored)), key=scored.totals.tolist().__getitem__, reverse=True)

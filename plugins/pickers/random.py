@@ -1,4 +1,4 @@
-"""`random-picker`: any endpoint, each as likely as the other."""
+"""`random-picker`: picks endpoints uniformly at random."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from pointsman import Endpoint, InferenceRequest, PluginParams, Random, Scored, 
 
 @plugin("random-picker")
 class RandomPicker:
-    """Picks uniformly at random; totals are not looked at."""
+    """Picks endpoints uniformly at random and ignores their scores."""
 
     class Params(PluginParams):
-        """How many endpoints are announced."""
+        """The number of endpoints to pick."""
 
         max_num_of_endpoints: int = Field(default=1, ge=1)
-        """Endpoints in the list given to a proxy; fewer if there are fewer."""
+        """The most endpoints to return to a proxy."""
 
     def __init__(self, params: Params, random: Random) -> None:
         self._count = params.max_num_of_endpoints
         self._random = random
 
-    def pick(self, request: InferenceRequest, scored: Scored) -> Sequence[Endpoint]:  # noqa: ARG002
-        """`max_num_of_endpoints` of them, in random order."""
+    def pick(self, request: InferenceRequest, scored: Scored) -> Sequence[Endpoint]:
+        """`max_num_of_endpoints` candidates in random order."""
         rows = self._random.sample(range(len(scored)), min(self._count, len(scored)))
         return [scored.candidates[row] for row in rows]

@@ -1,4 +1,4 @@
-"""`weighted-random-picker`: at random, the higher the total the likelier."""
+"""`weighted-random-picker`: picks endpoints at random, weighted by their scores."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from pydantic import Field
 from pointsman import Endpoint, InferenceRequest, PluginParams, Random, Scored, plugin
 
 LEAST = 1e-10
-"""Stands for a random number of 0, whose logarithm does not exist."""
+"""Replaces a random number of 0, which has no logarithm."""
 
 
 @plugin("weighted-random-picker")
 class WeightedRandomPicker:
-    """Picks at random, each endpoint with a probability in proportion to its total. It spreads bursts that arrive
-    between two readings of the metrics, which the highest total would send to one endpoint.
+    """Picks endpoints at random, with probabilities proportional to their total scores. This spreads a burst of
+    requests between two scrapes, which `max-score-picker` would send to one endpoint.
 
-    Endpoints whose total is 0 come last, in random order; if all are 0, each is as likely as the other.
+    Endpoints with a total of 0 come last, in random order.
     """
 
     class Params(PluginParams):
-        """How many endpoints are announced."""
+        """The number of endpoints to pick."""
 
         max_num_of_endpoints: int = Field(default=1, ge=1)
-        """Endpoints in the list given to a proxy, best first; fewer if there are fewer."""
+        """The most endpoints to return to a proxy, best first."""
 
     def __init__(self, params: Params, random: Random) -> None:
         self._count = params.max_num_of_endpoints
         self._random = random
 
-    def pick(self, request: InferenceRequest, scored: Scored) -> Sequence[Endpoint]:  # noqa: ARG002
-        """Weighted sampling without replacement: the largest `u ** (1 / total)` with u uniform in (0, 1).
+    def pick(self, request: InferenceRequest, scored: Scored) -> Sequence[Endpoint]:
+        """Weighted sampling without replacement: algorithm A-Res (Efraimidis and Spirakis, 2006).
 
-        The method is A-Res (Efraimidis and Spirakis, 2006); keys are compared by `log(u) / total`.
+        It sorts by `u ** (1 / total)` with u uniform in (0, 1); here by its logarithm, `log(u) / total`.
         """
         keys = [self._key(total) for total in scored.totals.tolist()]
         order = sorted(range(len(keys)), key=keys.__getitem__, reverse=True)

@@ -1,1 +1,1 @@
-"""Producers: facts about a request, found before it is scheduled."""
+"""Producers: produce facts about a request before it is scheduled."""

@@ -1,4 +1,4 @@
-"""`approx-prefix-cache-producer`: which endpoints have how much of the prompt cached, learned from past picks."""
+"""`approx-prefix-cache-producer`: how much of the prompt each endpoint has cached, learnt from past picks."""
 
 from __future__ import annotations
 
@@ -26,35 +26,35 @@ from pointsman import (
 DEFAULT_BLOCK_TOKENS = 16
 
 TUNED_BLOCK_TOKENS = 64
-"""Least size of a block that follows the engine's: smaller ones cost more hashing than they tell."""
+"""Smallest block with `autoTune`: smaller ones cost more hashing than they gain."""
 
 TUNE_EVERY = 1.0
-"""Seconds between two looks at the engines' cache sizes."""
+"""Seconds between two reads of the engines' cache sizes."""
 
 
 @plugin("approx-prefix-cache-producer", aliases=("multicluster-approx-prefix-cache-producer",))
 class ApproxPrefixCacheProducer:
-    """Remembers which prompts went to which endpoint, and tells how much of a new prompt each has seen.
+    """Remembers which prompts went to which endpoint, and finds how much of a new prompt each has seen.
 
-    Prompts are compared in blocks; only a gapless match from the beginning counts, and only within the same model,
-    adapter and cache salt. What an endpoint is taken to hold is bounded by its cache's size, least recent first out.
+    Prompts are compared in blocks. Only a match from the beginning without gaps counts, and only within the same model,
+    adapter and cache salt. What an endpoint is assumed to hold is bounded by the size of its cache (LRU).
     """
 
     class Params(PluginParams):
         """Block size and bounds."""
 
         auto_tune: bool = True
-        """Follow the engine: its blocks, in multiples of at least 64 tokens, and as many as fit in its cache."""
+        """Follow the engine: use its block size, in multiples of at least 64 tokens, and the size of its cache."""
         block_size_tokens: int | None = Field(default=None, ge=1, le=65536)
-        """Tokens per block, by default 16. With `autoTune` at least 64, and only where the engine does not tell."""
+        """Tokens per block, 16 by default. With `autoTune` at least 64, and only if the engine reports no block size."""
         block_size: int | None = Field(default=None, ge=1, le=65536)
-        """Older name of `blockSizeTokens`; counts where that one is not given."""
+        """Older name of `blockSizeTokens`, used if that one is not set."""
         max_prefix_tokens_to_match: int = Field(default=131072, ge=0)
-        """Tokens from a prompt's beginning that are compared; the rest costs nothing."""
+        """Tokens from the beginning of a prompt that are compared; the rest is not hashed. 0 for no limit in tokens."""
         max_prefix_blocks_to_match: int = Field(default=2048, ge=0)
-        """Older bound, in blocks; counts where `maxPrefixTokensToMatch` is 0. Both 0 for no bound."""
+        """Older limit, in blocks, used if `maxPrefixTokensToMatch` is 0. Both 0 for no limit."""
         lru_capacity_per_server: int = Field(default=31250, ge=1, le=100_000_000)
-        """Blocks remembered per endpoint whose cache size is not known."""
+        """Blocks remembered per endpoint whose cache size is unknown."""
 
     @classmethod
     def produces(cls, name: str, params: Params) -> tuple[AnyFactKey, ...]:  # noqa: ARG003
@@ -70,6 +70,12 @@ class ApproxPrefixCacheProducer:
         self._tune_at = 0.0
         self._capacity: dict[str, int] = {}
         self._use_blocks_of(self._configured_block_tokens())
+
+    def inherit_from(self, predecessor: ApproxPrefixCacheProducer) -> None:
+        """Shares the memory, unless blocks are cut differently now."""
+        if self._block_tokens == predecessor._configured_block_tokens() and self._tunes_like(predecessor):
+            self._memory = predecessor._memory
+            self._use_blocks_of(predecessor._block_tokens)
 
     async def produce(self, request: InferenceRequest, pool: Pool) -> Mapping[AnyFactKey, object]:
         """Matched blocks per endpoint, and the request's blocks."""
@@ -87,6 +93,9 @@ class ApproxPrefixCacheProducer:
         chains = request.facts.get(self._shape).chains
         if chains:
             self._memory.credit(decision, chains, self._capacity, self._params.lru_capacity_per_server)
+
+    def _tunes_like(self, other: ApproxPrefixCacheProducer) -> bool:
+        return self._params.auto_tune == other._params.auto_tune
 
     def _tune_to(self, pool: Pool) -> None:
         now = self._clock.now()

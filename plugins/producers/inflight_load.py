@@ -17,7 +17,7 @@ from pointsman import (
     AnyFactKey,
     Decision,
     InferenceRequest,
-    Outcome,
+    InFlight,
     PluginName,
     PluginParams,
     Pool,
@@ -25,7 +25,7 @@ from pointsman import (
 )
 
 PREFILL_PROFILE = "prefill"
-"""Its pick is done with the request when the answer begins."""
+"""The prefill endpoint has done its part of the request when the response begins."""
 
 
 class _Entry(NamedTuple):
@@ -35,7 +35,7 @@ class _Entry(NamedTuple):
 
 
 class _PerName(Mapping[str, float]):
-    """A mapping whose values are worked out only if somebody asks."""
+    """A mapping whose values are computed on demand."""
 
     def __init__(self, names: Collection[str], value: Callable[[str], float]) -> None:
         self._names = names
@@ -55,24 +55,26 @@ class _PerName(Mapping[str, float]):
 
 @plugin("inflight-load-producer")
 class InflightLoadProducer:
-    """Counts requests and estimated tokens in flight, from the decision to the end of the answer.
+    """Counts requests and estimated tokens in flight, from the decision to the end of the response.
 
-    Unlike the engines' metrics the counts are never late. They cover the picks of every profile.
+    Unlike the engines' metrics the counts are never late. They cover the picks of every profile, and include requests
+    that were in flight before the configuration was reloaded.
     """
 
     class Params(PluginParams):
         """How tokens are estimated."""
 
         add_estimated_output_tokens: bool = False
-        """Count the answer's tokens as well, as far as they can be guessed."""
+        """Add an estimate of the response's tokens."""
         output_ratio: float = Field(default=1.5, ge=0.0)
-        """Guessed tokens of an answer per token of the prompt."""
+        """Estimated response tokens per prompt token."""
         max_estimated_output_tokens: int | None = Field(default=None, ge=0)
-        """Bound on that guess; the request's own limit bounds it too."""
+        """Upper bound on that estimate. The request's own token limit bounds it too."""
         prefix_match_info_producer_name: str = ""
-        """Whose matches are taken off a request's tokens; empty for `approx-prefix-cache-producer`."""
+        """The producer whose prefix matches are subtracted from a request's tokens; by default
+        `approx-prefix-cache-producer`."""
         sync_cross_replica_state: bool = True
-        """Accepted from older files and without effect: counts are this process's own."""
+        """Accepted for compatibility and ignored: each replica counts its own requests."""
 
     @classmethod
     def produces(cls, name: str, params: Params) -> tuple[AnyFactKey, ...]:  # noqa: ARG003
@@ -81,12 +83,14 @@ class InflightLoadProducer:
 
     @classmethod
     def wants(cls, params: Params) -> tuple[AnyFactKey, ...]:
-        """The matches, if something else has them produced."""
+        """The prefix matches, if another plugin has them produced."""
         producer = params.prefix_match_info_producer_name
         return (PREFIX_HITS.of(producer), PREFIX_SHAPE.of(producer))
 
-    def __init__(self, params: Params, name: PluginName) -> None:
+    def __init__(self, params: Params, name: PluginName, in_flight: InFlight) -> None:
         self._params = params
+        self._name = name
+        self._in_flight = in_flight
         self._keys = (IN_FLIGHT_REQUESTS.of(name), IN_FLIGHT_TOKENS.of(name), UNCACHED_TOKENS.of(name))
         self._hits = PREFIX_HITS.of(params.prefix_match_info_producer_name)
         self._shape = PREFIX_SHAPE.of(params.prefix_match_info_producer_name)
@@ -94,8 +98,16 @@ class InflightLoadProducer:
         self._tokens: dict[str, int] = {}
         self._entries: dict[int, list[_Entry]] = {}
 
+    async def start(self) -> None:
+        """Counts the requests that are in flight already, and follows them from now on."""
+        self._in_flight.follow(self, self._name)
+
+    async def stop(self) -> None:
+        """Counts no more."""
+        self._in_flight.unfollow(self)
+
     async def produce(self, request: InferenceRequest, pool: Pool) -> Mapping[AnyFactKey, object]:
-        """Live counts, and what this request would cost each endpoint."""
+        """Live counts, and the uncached tokens of this request for each endpoint."""
         requests, tokens, uncached = self._keys
         return {
             requests: MappingProxyType(self._requests),
@@ -103,7 +115,7 @@ class InflightLoadProducer:
             uncached: _PerName(pool.names, lambda name: self._uncached(request, name)),
         }
 
-    def on_scheduled(self, request: InferenceRequest, decision: Decision) -> None:
+    def on_entered(self, request: InferenceRequest, decision: Decision) -> None:
         """Counts the first pick of every profile."""
         entries = [
             _Entry(result.endpoints[0].name, profile, self._estimate(request, result.endpoints[0].name))
@@ -115,8 +127,8 @@ class InflightLoadProducer:
             _add(self._requests, entry.endpoint, 1)
             _add(self._tokens, entry.endpoint, entry.tokens)
 
-    def on_first_byte(self, request: InferenceRequest, decision: Decision) -> None:  # noqa: ARG002
-        """The prompt is worked off: prefill picks are done; the others keep their request, and guessed output."""
+    def on_responded(self, decision: Decision) -> None:
+        """The prompt was processed: prefill picks are done; the others keep their request and the estimated output."""
         entries = self._entries.get(id(decision), [])
         kept = []
         for entry in entries:
@@ -129,8 +141,8 @@ class InflightLoadProducer:
                 kept.append(entry._replace(tokens=0))
         self._entries[id(decision)] = kept
 
-    def on_finished(self, request: InferenceRequest, decision: Decision, outcome: Outcome) -> None:  # noqa: ARG002
-        """Gives back all that is left."""
+    def on_left(self, decision: Decision) -> None:
+        """Subtracts whatever is left."""
         for entry in self._entries.pop(id(decision), ()):
             self._release(entry)
 

@@ -1,1 +1,1 @@
-"""Profile pickers: which profiles run for a request."""
+"""Profile pickers: choose the profiles that run for a request."""

@@ -1,4 +1,4 @@
-"""`match-profile-picker`: the profile of the first rule that the request meets."""
+"""`match-profile-picker`: runs the profile of the first rule that matches the request."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ Patterns = str | Annotated[tuple[str, ...], Field(min_length=1)]
 
 
 class Range(PluginParams):
-    """From `min` to `max`, both included; without one there is no bound."""
+    """A range with inclusive bounds, each of them optional."""
 
     min: int = Field(default=0, ge=0)
-    """The least."""
+    """The lower bound."""
     max: int | None = Field(default=None, ge=0)
-    """The most."""
+    """The upper bound."""
 
     @model_validator(mode="after")
     def _is_a_range(self) -> Range:
@@ -42,21 +42,22 @@ class Range(PluginParams):
 
 
 class Rule(PluginParams):
-    """A profile, and what a request must be like to get it. Every condition given must hold; text is matched by
-    patterns with `*`, `?` and `[abc]`, one or a list of which one must fit."""
+    """A profile and the conditions for it, all of which must match. Text is matched with shell-style patterns (`*`,
+    `?`, `[abc]`); of a list of patterns, one must match."""
 
     profile: str = Field(min_length=1, examples=["long"])
     """The profile to run."""
     model: Patterns | None = None
-    """The model asked for."""
+    """Patterns for the requested model."""
     path: Patterns | None = None
-    """The path, such as `/v1/chat/*`."""
+    """Patterns for the request path, such as `/v1/chat/*`."""
     adapter: Patterns | None = None
-    """The LoRA adapter asked for: named beside the model, or in its place and listed by an endpoint's metrics."""
+    """Patterns for the requested LoRA adapter. The requested model counts as an adapter if an endpoint reports an
+    adapter of that name."""
     prompt_tokens: Range | None = None
-    """Length of the prompt in tokens, of four bytes each."""
+    """The length of the prompt in tokens, estimated as four bytes per token."""
     headers: Mapping[str, Patterns] = Field(default_factory=dict)
-    """Values of headers; the name's case does not matter."""
+    """Patterns for header values, by header name. Names are case-insensitive."""
 
     @model_validator(mode="after")
     def _has_a_condition(self) -> Rule:
@@ -65,75 +66,76 @@ class Rule(PluginParams):
         ):
             raise ValueError("a rule needs a condition: model, path, adapter, promptTokens or headers")
         if len({name.lower() for name in self.headers}) < len(self.headers):
-            raise ValueError("a rule names a header twice: case does not matter")
+            raise ValueError("a rule has the same header twice; header names are case-insensitive")
         return self
 
 
 @plugin("match-profile-picker")
 class MatchProfilePicker:
-    """Runs the profile of the first rule that a request meets, by model, path, prompt length, header or LoRA adapter;
-    without one, the default profile."""
+    """Runs the profile of the first rule that matches the request: by model, path, LoRA adapter, prompt length or
+    headers. If no rule matches, runs the default profile."""
 
     class Params(PluginParams):
-        """The rules, in the order they are tried."""
+        """The rules and the default profile."""
 
         rules: tuple[Rule, ...] = Field(
             default=(),
             examples=[[{"profile": "long", "promptTokens": {"min": 8000}}]],
         )
-        """Tried one after the other; the first that holds counts."""
+        """The rules, in order; the first that matches is used."""
         default: str | None = None
-        """The profile of requests that no rule holds for; by default the first profile."""
+        """The profile for requests that no rule matches. By default the first profile."""
 
     wants = (ACTIVE_ADAPTERS, WAITING_ADAPTERS)
 
     def __init__(self, params: Params, pool: Pool) -> None:
-        self._rules = [(_without_case(rule), rule.profile) for rule in params.rules]
+        self._rules = [(_with_lower_case_headers(rule), rule.profile) for rule in params.rules]
         self._default = params.default
         self._pool = pool
 
     @classmethod
     def profile_names(cls, params: Params) -> tuple[str, ...]:
-        """Profiles that must exist."""
+        """The profiles of the rules, and the default profile if one is set."""
         named = [rule.profile for rule in params.rules]
         return tuple(dict.fromkeys([*named, params.default] if params.default else named))
 
     def pick_profiles(
         self, request: InferenceRequest, profiles: Sequence[str], finished: Mapping[str, ProfileResult]
     ) -> Sequence[str]:
-        """The profile, once."""
+        """The profile of the first rule that matches, once."""
         if finished:
             return ()
-        matching = (profile for rule, profile in self._rules if self._holds(rule, request))
+        matching = (profile for rule, profile in self._rules if self._matches(rule, request))
         return (next(matching, self._default or profiles[0]),)
 
-    def conclude(self, request: InferenceRequest, finished: Mapping[str, ProfileResult]) -> Decision:  # noqa: ARG002
-        """The one profile that ran is the decision."""
+    def conclude(self, request: InferenceRequest, finished: Mapping[str, ProfileResult]) -> Decision:
+        """The result of the profile that ran."""
         (primary,) = finished
         return Decision(primary, finished)
 
-    def _holds(self, rule: Rule, request: InferenceRequest) -> bool:
+    def _matches(self, rule: Rule, request: InferenceRequest) -> bool:
         return (
-            _fits(rule.model, request.model)
-            and _fits(rule.path, request.path)
+            _match(rule.model, request.model)
+            and _match(rule.path, request.path)
             and (rule.prompt_tokens is None or request.prompt_tokens in rule.prompt_tokens)
-            and all(_fits(wanted, request.headers.get(name)) for name, wanted in rule.headers.items())
-            and (rule.adapter is None or _fits(rule.adapter, self._adapter_of(request)))
+            and all(_match(patterns, request.headers.get(name)) for name, patterns in rule.headers.items())
+            and (rule.adapter is None or _match(rule.adapter, self._adapter_of(request)))
         )
 
     def _adapter_of(self, request: InferenceRequest) -> str | None:
         if request.adapter:
             return request.adapter
-        readings = (metrics for metrics in self._pool.candidates().metrics if metrics is not None)
-        known = any(request.model in metrics.running_adapters | metrics.waiting_adapters for metrics in readings)
-        return request.model if known else None
+        for metrics in self._pool.candidates().metrics:
+            if metrics is not None and request.model in metrics.running_adapters | metrics.waiting_adapters:
+                return request.model
+        return None
 
 
-def _without_case(rule: Rule) -> Rule:
-    return rule.model_copy(update={"headers": {name.lower(): wanted for name, wanted in rule.headers.items()}})
+def _with_lower_case_headers(rule: Rule) -> Rule:
+    return rule.model_copy(update={"headers": {name.lower(): patterns for name, patterns in rule.headers.items()}})
 
 
-def _fits(patterns: Patterns | None, text: str | None) -> bool:
+def _match(patterns: Patterns | None, text: str | None) -> bool:
     if patterns is None:
         return True
     if text is None:

@@ -1,4 +1,4 @@
-"""`single-profile-handler`: the one profile there is."""
+"""`single-profile-handler`: runs the only profile."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from pointsman import Decision, InferenceRequest, ProfileResult, plugin
 
 @plugin("single-profile-handler")
 class SingleProfileHandler:
-    """Runs the only profile. A configuration with several profiles needs another ProfilePicker."""
+    """Runs the only profile. A configuration with several profiles needs another profile picker."""
 
     single_profile = True
 
     def pick_profiles(
         self,
-        request: InferenceRequest,  # noqa: ARG002
+        request: InferenceRequest,
         profiles: Sequence[str],
         finished: Mapping[str, ProfileResult],
     ) -> Sequence[str]:
-        """All profiles, once."""
+        """The profile, once."""
         return () if finished else profiles
 
-    def conclude(self, request: InferenceRequest, finished: Mapping[str, ProfileResult]) -> Decision:  # noqa: ARG002
-        """The only result is the decision."""
+    def conclude(self, request: InferenceRequest, finished: Mapping[str, ProfileResult]) -> Decision:
+        """The only result."""
         (primary,) = finished
         return Decision(primary, finished)

@@ -1,1 +1,1 @@
-"""Scorers: how well each endpoint would serve a request."""
+"""Scorers: rate how well each endpoint would serve a request."""

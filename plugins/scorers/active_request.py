@@ -1,4 +1,4 @@
-"""`active-request-scorer`: fewer of our own requests in flight are better."""
+"""`active-request-scorer`: prefers endpoints with fewer requests in flight."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from pointsman import (
 
 @plugin("active-request-scorer", category="distribution")
 class ActiveRequestScorer:
-    """Prefers endpoints with fewer requests in flight from this process; needs no metrics."""
+    """Prefers endpoints with fewer requests in flight, as counted by this process. Needs no metrics."""
 
     class Params(PluginParams):
-        """When an endpoint counts as idle, and how well a busy one may score."""
+        """The idle threshold and the score of busy endpoints."""
 
         idle_threshold: int = Field(default=0, ge=0)
-        """Requests up to which an endpoint is idle and scores 1."""
+        """An endpoint with at most this many requests is idle and scores 1."""
         max_busy_score: float = Field(default=1.0, ge=0.0, le=1.0)
-        """Upper bound of a busy endpoint's score."""
+        """The highest score of an endpoint that is not idle."""
         in_flight_load_producer_name: str = ""
-        """The producer whose counts are read; empty for `inflight-load-producer`."""
+        """The name of the producer of the counts. By default `inflight-load-producer`."""
         request_timeout: str | None = None
-        """Accepted from older files and ignored: a count ends with its request."""
+        """Ignored; accepted for compatibility. A request is counted until it ends."""
 
     def __init__(self, params: Params) -> None:
         self._idle = params.idle_threshold
@@ -39,11 +39,11 @@ class ActiveRequestScorer:
 
     @classmethod
     def needs(cls, params: Params) -> tuple[AnyFactKey, ...]:
-        """The in-flight counts."""
+        """The requests in flight."""
         return (IN_FLIGHT_REQUESTS.of(params.in_flight_load_producer_name),)
 
-    def score(self, request: InferenceRequest, candidates: Candidates) -> Scores:  # noqa: ARG002
-        """1 up to the idle threshold, else `(max - count) / max * max_busy_score`."""
+    def score(self, request: InferenceRequest, candidates: Candidates) -> Scores:
+        """1 for idle endpoints, else `(max - count) / max * max_busy_score`."""
         count = candidates.fact(self._key)
         most = max(float(count.max()), 1.0)
         return np.where(count <= self._idle, 1.0, (most - count) / most * self._max_busy)

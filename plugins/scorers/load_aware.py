@@ -1,4 +1,4 @@
-"""`load-aware-scorer`: short queues are better, up to a threshold."""
+"""`load-aware-scorer`: prefers endpoints with shorter queues, on a fixed scale."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from pointsman import WAITING, Candidates, InferenceRequest, PluginParams, Score
 
 @plugin("load-aware-scorer", category="distribution")
 class LoadAwareScorer:
-    """Prefers endpoints with fewer waiting requests, by a fixed measure: 0.5 for an empty one, 0 from the threshold on.
+    """Prefers endpoints with fewer waiting requests: 0.5 for an empty queue, 0 at the threshold and above.
 
-    `queue-scorer` compares endpoints with each other; this one says the same of an endpoint whoever stands beside it.
+    The score of an endpoint does not depend on the other candidates, unlike that of `queue-scorer`.
     """
 
     class Params(PluginParams):
-        """When a queue is full."""
+        """The scale of the scores."""
 
         threshold: int = Field(default=128, ge=1)
-        """Waiting requests at which the score is 0."""
+        """The number of waiting requests at which the score reaches 0."""
 
     needs = (WAITING,)
 
     def __init__(self, params: Params) -> None:
         self._threshold = params.threshold
 
-    def score(self, request: InferenceRequest, candidates: Candidates) -> Scores:  # noqa: ARG002
+    def score(self, request: InferenceRequest, candidates: Candidates) -> Scores:
         """`0.5 * (1 - min(waiting, threshold) / threshold)`."""
         return 0.5 * (1.0 - np.minimum(candidates.waiting, self._threshold) / self._threshold)

@@ -1,4 +1,4 @@
-"""`lora-affinity-scorer`: endpoints that have the request's LoRA adapter loaded."""
+"""`lora-affinity-scorer`: prefers endpoints that have the requested LoRA adapter loaded."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ ACTIVE, ROOM, WAITING, FULL = 1.0, 0.8, 0.6, 0.0
 
 @plugin("lora-affinity-scorer", category="affinity")
 class LoraAffinityScorer:
-    """Prefers endpoints whose batch has the adapter: 1; then those with room for another adapter: 0.8; then those where
-    it waits to be loaded: 0.6; the others, and those that report no adapters, get 0."""
+    """Prefers endpoints that run the requested LoRA adapter (score 1), then those with room for another adapter (0.8),
+    then those where it waits to be loaded (0.6). All others score 0, as do endpoints that report no adapters."""
 
     needs = (ACTIVE_ADAPTERS, WAITING_ADAPTERS)
 
     def score(self, request: InferenceRequest, candidates: Candidates) -> Scores:
-        """By the request's adapter, or its model where it names none beside it."""
+        """Scores by the request's adapter, or by its model if it has none."""
         adapter = request.adapter or request.model
         return [_score(adapter, metrics) for metrics in candidates.metrics]
 

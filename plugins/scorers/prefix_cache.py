@@ -1,4 +1,4 @@
-"""`prefix-cache`: finds out who has the beginning of a prompt cached, scores it, and learns from each pick."""
+"""`prefix-cache`: scores endpoints by how much of the prompt they have cached, learnt from past picks."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ NO_CAPACITIES: Mapping[str, int] = {}
 
 @plugin("prefix-cache", category="affinity")
 class PrefixCache:
-    """Prefers endpoints that have the beginning of the prompt in their KV cache, as far as past picks tell.
+    """Prefers endpoints that have the beginning of the prompt in their KV cache, according to past picks.
 
-    One plugin in place of `approx-prefix-cache-producer` and `prefix-cache-scorer`, with a fixed size of block. Each
-    instance remembers for itself; what it finds it also offers to other plugins, under its name.
+    One plugin instead of `approx-prefix-cache-producer` and `prefix-cache-scorer`, with a fixed block size. Each
+    instance has its own memory. Other plugins can read what it finds under its name.
     """
 
     class Params(PluginParams):
-        """Size of a block, and bounds."""
+        """Block size and limits."""
 
         hash_block_size: int = Field(default=64, ge=1, le=1024 * 1024)
         """Bytes of prompt per block."""
         max_prefix_blocks_to_match: int = Field(default=256, ge=1, le=1_000_000)
-        """Blocks from a prompt's beginning that are compared; the rest costs nothing."""
+        """Blocks from the beginning of a prompt that are compared; the rest is not hashed."""
         lru_indexer_capacity: int = Field(
             default=31250,
             ge=1,
             le=100_000_000,
             validation_alias=AliasChoices("lruIndexerCapacity", "LRUIndexerSize", "lruCapacityPerServer"),
         )
-        """Blocks remembered per endpoint, least recent first out."""
+        """Blocks remembered per endpoint (LRU)."""
 
     @classmethod
     def produces(cls, name: str, params: Params) -> tuple[AnyFactKey, ...]:  # noqa: ARG003
@@ -62,6 +62,11 @@ class PrefixCache:
         self._shape = PREFIX_SHAPE.of(name)
         self._block_tokens = max(params.hash_block_size // BYTES_PER_TOKEN, 1)
         self._memory = PrefixMemory()
+
+    def inherit_from(self, predecessor: PrefixCache) -> None:
+        """Shares the memory, unless blocks are cut differently now."""
+        if self._params.hash_block_size == predecessor._params.hash_block_size:
+            self._memory = predecessor._memory
 
     async def produce(self, request: InferenceRequest, pool: Pool) -> Mapping[AnyFactKey, object]:
         """Matched blocks per endpoint, and the request's blocks."""

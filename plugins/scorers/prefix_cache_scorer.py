@@ -1,4 +1,4 @@
-"""`prefix-cache-scorer`: more of the prompt in the endpoint's cache is better."""
+"""`prefix-cache-scorer`: prefers endpoints with more of the prompt in their KV cache."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from pointsman import (
 
 @plugin("prefix-cache-scorer", category="affinity")
 class PrefixCacheScorer:
-    """Prefers endpoints that have the beginning of the prompt in their KV cache."""
+    """Prefers endpoints that have more of the prompt's prefix in their KV cache."""
 
     class Params(PluginParams):
-        """Whose facts are scored, and how much the length of a match counts besides its share."""
+        """The producer of the matches, and the weight of their length."""
 
         prefix_match_info_producer_name: str = ""
-        """The producer of the matches; empty for `approx-prefix-cache-producer`."""
+        """The name of the producer of the matches. By default `approx-prefix-cache-producer`."""
         match_length_weight: float = Field(default=0.0, ge=0.0, le=1.0)
-        """Share of the score that goes by the match's length in tokens; the rest goes by its share of the prompt."""
+        """The weight of the match's length in tokens. The rest of the score is the matched share of the prompt."""
         match_length_scale_tokens: int = Field(default=8192, ge=1)
-        """Length in tokens at which the length part is full."""
+        """The length of a match, in tokens, at which the length score reaches 1."""
 
     def __init__(self, params: Params) -> None:
         self._hits = PREFIX_HITS.of(params.prefix_match_info_producer_name)
@@ -39,7 +39,7 @@ class PrefixCacheScorer:
 
     @classmethod
     def needs(cls, params: Params) -> tuple[AnyFactKey, ...]:
-        """The matches and what they are counted against."""
+        """The matches, and the blocks that they count."""
         producer = params.prefix_match_info_producer_name
         return (PREFIX_HITS.of(producer), PREFIX_SHAPE.of(producer))
 

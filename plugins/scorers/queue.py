@@ -1,8 +1,8 @@
-"""`queue-scorer`: fewer waiting requests are better."""
+"""`queue-scorer`: prefers endpoints with shorter queues."""
 
 from __future__ import annotations
 
-from plugins.shared.scaling import LeastIsBest
+from plugins.shared.scaling import LowestIsBest
 from pointsman import WAITING, Candidates, InferenceRequest, Scores, plugin
 
 
@@ -13,8 +13,8 @@ class QueueScorer:
     needs = (WAITING,)
 
     def __init__(self) -> None:
-        self._scale = LeastIsBest()
+        self._scale = LowestIsBest()
 
-    def score(self, request: InferenceRequest, candidates: Candidates) -> Scores:  # noqa: ARG002
-        """`(max - waiting) / (max - min)`, 1 when all queues are equal."""
+    def score(self, request: InferenceRequest, candidates: Candidates) -> Scores:
+        """`(max - waiting) / (max - min)`; 1 when all queues are equal."""
         return self._scale(candidates.waiting)

@@ -1,1 +1,1 @@
-"""Pure helpers that several plugins need."""
+"""Pure helpers that several plugins use."""

@@ -1,4 +1,4 @@
-"""Which metric of which engine says what."""
+"""The metrics of each engine."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _PAIR = re.compile(r'\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*(?:"([^"]*)"|([^",{}]*?))
 
 @dataclass(frozen=True, slots=True)
 class MetricSpec:
-    """A metric's name and the labels that a sample of it must have."""
+    """The name of a metric, and the labels that its samples must have."""
 
     name: str
     labels: Mapping[str, str]
 
     @classmethod
     def parse(cls, text: str) -> MetricSpec:
-        """Reads `name` or `name{label=value, other="value"}`. Raises `ValueError` for anything else."""
+        """Parses `name` or `name{label=value, other="value"}`. Raises `ValueError` for anything else."""
         match = _SPEC.fullmatch(text)
         pairs, end = {}, 0
         inner = (match and match[2]) or ""
@@ -33,12 +33,12 @@ class MetricSpec:
             pairs[pair[1]] = pair[2] if pair[2] is not None else pair[3]
             end = pair.end()
         if match is None:
-            message = f"{text!r} is no metric: expected name or name{{label=value}}"
+            message = f"{text!r} is not a metric: expected name or name{{label=value}}"
             raise ValueError(message)
         return cls(match[1], pairs)
 
     def of(self, samples: Mapping[str, Sequence[Sample]]) -> list[Sample]:
-        """The samples that have the name and the labels."""
+        """The samples with this name and these labels."""
         return [
             sample
             for sample in samples.get(self.name, ())
@@ -48,26 +48,26 @@ class MetricSpec:
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """The metrics of one kind of model server. Of several specs for one thing the first that a page has counts."""
+    """The metrics of a model server. Of several specs for one value, the first that has samples is used."""
 
     name: str
     prefix: str
-    """What the names of its metrics begin with."""
+    """The prefix of its metric names, by which the engine is detected."""
     waiting: tuple[MetricSpec, ...] = ()
     running: tuple[MetricSpec, ...] = ()
     kv_cache_usage: tuple[MetricSpec, ...] = ()
     lora: MetricSpec | None = None
-    """Its labels list the adapters; its value is when they were that."""
+    """Its labels list the LoRA adapters; its value is the time of the update."""
     cache_info: MetricSpec | None = None
-    """Its labels hold the cache's block size and number of blocks."""
+    """Its labels have the block size and the number of blocks of the KV cache."""
     block_size_label: str = "block_size"
     num_blocks_label: str = "num_gpu_blocks"
     block_size: MetricSpec | None = None
     num_blocks: MetricSpec | None = None
 
     @property
-    def wanted(self) -> frozenset[str]:
-        """Names of all metrics it is read from."""
+    def metric_names(self) -> frozenset[str]:
+        """The names of all its metrics."""
         several = (*self.waiting, *self.running, *self.kv_cache_usage)
         single = (self.lora, self.cache_info, self.block_size, self.num_blocks)
         return frozenset(spec.name for spec in (*several, *single) if spec is not None)
@@ -116,17 +116,17 @@ TRITON_TENSORRT_LLM = Engine(
     num_blocks=MetricSpec.parse("nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type=max}"),
 )
 TRITON = Engine("triton", "nv_inference_", waiting=_specs("nv_inference_pending_request_count"))
-"""It says who waits; its count of executions only ever grows and says nothing of who runs."""
+"""Triton reports waiting requests only: its execution count is a counter, not the number of running requests."""
 LLAMACPP = Engine(
     "llamacpp",
     "llamacpp:",
     waiting=_specs("llamacpp:requests_deferred"),
     running=_specs("llamacpp:requests_processing"),
 )
-"""It does not say how full its cache is."""
+"""llama.cpp does not report KV cache usage."""
 
 ENGINES: Mapping[str, Engine] = {
     engine.name: engine for engine in (VLLM, SGLANG, TRTLLM_SERVE, TRITON_TENSORRT_LLM, TRITON, LLAMACPP)
 }
-"""The engines known without configuration, by name. A page is told by the first whose metrics it has: a Triton server
-with TensorRT-LLM has those of both."""
+"""The built-in engines by name. The engine of a metrics page is the first one with a matching prefix, so the order
+matters: Triton with TensorRT-LLM has the metrics of both."""

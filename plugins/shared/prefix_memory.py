@@ -1,4 +1,4 @@
-"""What endpoints are taken to have in their prefix caches, learned from past picks and forgotten when they restart."""
+"""What endpoints are assumed to have in their prefix caches: learnt from past picks, forgotten when they restart."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class PrefixMemory:
         self._lives: Mapping[str, int] = {}
 
     def follow(self, pool: Pool) -> None:
-        """Forgets endpoints that are gone or down, whose caches are gone too."""
+        """Forgets endpoints that are gone or down: their caches are lost."""
         if pool.names is self._names:
             return
         self._names = pool.names
@@ -46,9 +46,9 @@ class PrefixMemory:
         return total
 
     def credit(self, decision: Decision, chains: Chains, capacity: Mapping[str, int], usual: int) -> None:
-        """The endpoint picked, and the one that prefills, are about to hold `chains`.
+        """Records that the endpoint picked, and the one that prefills, will hold `chains`.
 
-        `capacity` is how many blocks an endpoint has room for, `usual` is for those that it lacks.
+        `capacity` is the number of blocks that each endpoint's cache holds; `usual` stands in where it is unknown.
         """
         names = {decision.endpoint.name}
         prefill = decision.results.get(PREFILL_PROFILE)

@@ -1,4 +1,4 @@
-"""The role label that tells prefill and decode workers apart."""
+"""The role label of prefill and decode workers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ PREFILL_ROLES = frozenset({"prefill", "encode-prefill", "prefill-decode", "both"
 
 
 def with_role(candidates: Candidates, roles: frozenset[str], *, unlabelled: bool) -> list[bool]:
-    """Which candidates have one of `roles`; `unlabelled` is the answer for those without a role."""
+    """Whether each candidate has one of `roles`; `unlabelled` is the value for candidates without a role label."""
     labels = [endpoint.labels.get(ROLE_LABEL) for endpoint in candidates]
     return [unlabelled if role is None else role in roles for role in labels]

@@ -1,4 +1,4 @@
-"""How a load column becomes scores."""
+"""Converts columns of metrics to scores."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 from pointsman import Column
 
 
-class Kept:
-    """A function of one column that keeps its last result, read-only.
+class Cached:
+    """A function of a column that caches its last result, as a read-only array.
 
-    Columns are immutable, and many requests meet the same one.
+    Columns are immutable, and many requests share one.
     """
 
     __slots__ = ("_column", "_function", "_result")
@@ -31,15 +31,15 @@ class Kept:
         return self._result
 
 
-class LeastIsBest(Kept):
-    """`(max - load) / (max - min)`: 1 for the least loaded, 0 for the most; 1 for all when all are equal."""
+class LowestIsBest(Cached):
+    """`(max - load) / (max - min)`: 1 for the lowest load, 0 for the highest; 1 for all when all are equal."""
 
     __slots__ = ()
 
     def __init__(self) -> None:
-        super().__init__(_least_is_best)
+        super().__init__(_lowest_is_best)
 
 
-def _least_is_best(load: Column) -> Column:
+def _lowest_is_best(load: Column) -> Column:
     low, high = load.min(), load.max()
     return (high - load) / (high - low) if high > low else np.ones(len(load))

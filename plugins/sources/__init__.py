@@ -1,1 +1,1 @@
-"""Sources and extractors: how the load of an endpoint is read."""
+"""Sources and extractors: fetch the metrics of endpoints and extract their load."""

@@ -1,4 +1,4 @@
-"""`core-metrics-extractor`: load and cache metrics out of an engine's page."""
+"""`core-metrics-extractor`: extracts load and cache metrics from an engine's metrics page."""
 
 from __future__ import annotations
 
@@ -32,38 +32,38 @@ Samples = Mapping[str, Sequence[Sample]]
 
 
 class EngineConfig(PluginParams):
-    """The metrics of one engine, each as `name` or `name{label=value}`; empty where it has none."""
+    """The metrics of an engine, each as `name` or `name{label=value}`; empty for none."""
 
     name: str = Field(min_length=1)
-    """The engine, as in the endpoints' label; a built-in one's name replaces that one."""
+    """The name of the engine, as in the endpoints' label. The name of a built-in engine replaces that engine."""
     queued_requests_spec: str = ""
-    """Waiting requests."""
+    """The number of waiting requests."""
     running_requests_spec: str = ""
-    """Running requests."""
+    """The number of running requests."""
     kv_usage_spec: str = ""
-    """Used share of the KV cache."""
+    """The used share of the KV cache, from 0 to 1."""
     lora_spec: str = ""
-    """A metric whose labels list the running and waiting LoRA adapters."""
+    """A metric with the labels `running_lora_adapters`, `waiting_lora_adapters` and `max_lora`."""
     cache_info_spec: str = ""
-    """A metric whose labels hold the cache's block size and number of blocks."""
+    """A metric whose labels have the block size and the number of blocks of the KV cache."""
     cache_block_size_label_name: str = "block_size"
-    """Its label for tokens per block."""
+    """The label of `cacheInfoSpec` with the tokens per block."""
     cache_num_blocks_label_name: str = "num_gpu_blocks"
-    """Its label for the number of blocks."""
+    """The label of `cacheInfoSpec` with the number of blocks."""
     cache_block_size_spec: str = ""
-    """Tokens per block, where a metric's value says so."""
+    """The tokens per block, if that is a metric's value."""
     cache_num_blocks_spec: str = ""
-    """Number of blocks, where a metric's value says so."""
+    """The number of blocks, if that is a metric's value."""
 
     @model_validator(mode="after")
-    def _can_be_read(self) -> EngineConfig:
+    def _is_valid(self) -> EngineConfig:
         if self.name == "default":
             raise ValueError("the engine name 'default' is reserved")
         self.engine()
         return self
 
     def engine(self) -> Engine:
-        """The engine this describes. Raises `ValueError` for a spec that can't be read."""
+        """The configured engine. Raises `ValueError` for an invalid spec."""
         queued = self.queued_requests_spec
         return Engine(
             name=self.name,
@@ -82,30 +82,30 @@ class EngineConfig(PluginParams):
 
 @plugin("core-metrics-extractor")
 class CoreMetricsExtractor:
-    """Reads queue, batch, KV cache, LoRA adapters and cache size from a metrics page.
+    """Extracts waiting and running requests, KV cache usage and size, and LoRA adapters from a metrics page.
 
-    The engine is the one that the endpoint's label names, else the default one, else the one whose metrics the page
-    has. Over several label sets of an engine, such as its ranks, queues are summed and utilisations averaged.
+    The engine is taken from the endpoint's label, else from `defaultEngine`, else detected from the page. Over several
+    label sets, such as the ranks of an engine, request counts are summed and cache usage is averaged.
     """
 
     class Params(PluginParams):
-        """Which engines there are, and how an endpoint's is told."""
+        """The engines, and how to determine the engine of an endpoint."""
 
         engine_label_key: str = Field(default=ENGINE_LABEL, min_length=1)
-        """The endpoint label that names the engine."""
+        """The endpoint label with the name of the engine."""
         default_engine: str = ""
-        """The engine of endpoints without the label; empty to tell it by the page."""
+        """The engine of endpoints without the label. By default it is detected from the metrics page."""
         engine_configs: tuple[EngineConfig, ...] = ()
-        """Further engines, or other metrics for a built-in one."""
+        """More engines, or replacements for built-in ones."""
 
         @model_validator(mode="after")
-        def _names_are_right(self) -> CoreMetricsExtractor.Params:
+        def _names_are_valid(self) -> CoreMetricsExtractor.Params:
             names = [config.name for config in self.engine_configs]
             if len(set(names)) < len(names):
                 raise ValueError("two engineConfigs have the same name")
             known = sorted({*ENGINES, *names})
             if self.default_engine and self.default_engine not in known:
-                message = f"defaultEngine {self.default_engine!r} is not known; known are {', '.join(known)}"
+                message = f"defaultEngine {self.default_engine!r} is unknown; known engines are {', '.join(known)}"
                 raise ValueError(message)
             return self
 
@@ -113,18 +113,18 @@ class CoreMetricsExtractor:
 
     @classmethod
     def engines(cls, params: Params) -> frozenset[str]:
-        """The engines that an endpoint may be said to be."""
+        """The names of the built-in and the configured engines."""
         return frozenset({*ENGINES, *(config.name for config in params.engine_configs)})
 
     def __init__(self, params: Params) -> None:
         self._params = params
-        own = {config.name: config.engine() for config in params.engine_configs}
-        self._engines: Mapping[str, Engine] = {**ENGINES, **own}
+        configured = {config.name: config.engine() for config in params.engine_configs}
+        self._engines: Mapping[str, Engine] = {**ENGINES, **configured}
 
     def extract(self, endpoint: Endpoint, payload: Exposition) -> EndpointMetrics:
-        """The page's metrics. A page that says neither who waits nor who runs is not understood."""
+        """The metrics on the page. Raises `ScrapeError` if it has neither waiting nor running requests."""
         engine = self._engine_of(endpoint, payload)
-        samples = payload.samples(engine.wanted)
+        samples = payload.samples(engine.metric_names)
         metrics = EndpointMetrics(
             engine=engine.name,
             waiting=total(_first(engine.waiting, samples)),
@@ -132,7 +132,7 @@ class CoreMetricsExtractor:
             kv_cache_usage=_share(mean(_first(engine.kv_cache_usage, samples))),
         )
         if metrics.waiting is None and metrics.running is None:
-            message = f"the page of {endpoint.name} has none of the metrics of the engine {engine.name}"
+            message = f"the metrics page of {endpoint.name} has no load metrics of the engine {engine.name}"
             raise ScrapeError(message)
         return _with_adapters(_with_cache(metrics, engine, samples), engine, samples)
 
@@ -145,7 +145,7 @@ class CoreMetricsExtractor:
         for engine in self._engines.values():
             if engine.prefix and page.mentions(engine.prefix):
                 return engine
-        message = f"the page of {endpoint.name} is of no engine known: {', '.join(self._engines)}"
+        message = f"the metrics page of {endpoint.name} is of no known engine: {', '.join(self._engines)}"
         raise ScrapeError(message)
 
 

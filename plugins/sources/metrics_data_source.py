@@ -1,4 +1,4 @@
-"""`metrics-data-source`: the Prometheus page of a model server."""
+"""`metrics-data-source`: fetches the Prometheus metrics of model servers."""
 
 from __future__ import annotations
 
@@ -9,38 +9,40 @@ from pydantic import Field, model_validator
 
 from pointsman import Duration, Endpoint, Exposition, HttpClient, PluginParams, ScrapeError, plugin
 
+OK = 200
+
 TIMEOUT = 10.0
-"""Seconds after which a connection gives up; the pool's own scrape timeout is usually shorter."""
+"""Seconds for a scrape; the pool's scrape timeout is usually shorter."""
 
 
 @plugin("metrics-data-source")
 class MetricsDataSource:
-    """Reads an endpoint's metrics page over HTTP."""
+    """Fetches the metrics page of an endpoint over HTTP."""
 
     class Params(PluginParams):
-        """Where the page is."""
+        """The location of the page, and TLS."""
 
         scheme: Literal["http", "https"] = "http"
-        """How to read it; an endpoint of `scheme: https` is always read by https."""
+        """The scheme of the page's URL. Endpoints with `scheme: https` always use https."""
         path: str = Field(default="/metrics", pattern=r"^/\S*$")
-        """The page's path."""
+        """The path of the page."""
         port: int | None = Field(default=None, ge=1, le=65535)
-        """The page's port, if it is neither the endpoint's port nor its `metricsPort`."""
+        """The port of the page. By default the endpoint's `metricsPort`, else its port."""
         insecure_skip_verify: bool = True
-        """With https: trust any certificate."""
+        """With https: do not verify the server's certificate."""
         ca_cert_path: str = ""
-        """With https and verification: PEM file of the authorities to trust."""
+        """With https and verification: PEM file of the trusted certificate authorities. By default the system's."""
         client_cert_path: str = ""
-        """With https: PEM file of our certificate."""
+        """With https: PEM file of the client certificate."""
         client_key_path: str = ""
-        """With https: PEM file of its key."""
+        """With https: PEM file of the client certificate's key."""
         interval: Duration | None = Field(default=None, ge=0)
-        """Time between two reads; by default the pool's `scrape.interval`."""
+        """The time between two scrapes. By default the pool's `scrape.interval`."""
 
         @model_validator(mode="after")
-        def _key_goes_with_certificate(self) -> MetricsDataSource.Params:
+        def _certificate_has_key(self) -> MetricsDataSource.Params:
             if bool(self.client_cert_path) != bool(self.client_key_path):
-                raise ValueError("clientCertPath and clientKeyPath go together")
+                raise ValueError("clientCertPath and clientKeyPath must be given together")
             return self
 
     def __init__(self, params: Params, http: HttpClient) -> None:
@@ -50,21 +52,21 @@ class MetricsDataSource:
         self.interval = params.interval or None
 
     async def fetch(self, endpoint: Endpoint) -> Exposition:
-        """The endpoint's page."""
+        """The endpoint's metrics page."""
         authority = endpoint.metrics_authority
         if self._params.port is not None:
             authority = f"{endpoint.host}:{self._params.port}"
         scheme = "https" if endpoint.tls else self._params.scheme
         url = f"{scheme}://{authority}{self._params.path}"
-        over = {"socket": endpoint.socket} if endpoint.socket else {}
+        options = {"socket": endpoint.socket} if endpoint.socket else {}
         try:
-            response = await self._http.get(url, timeout=TIMEOUT, tls=self._tls, **over)
+            response = await self._http.get(url, timeout=TIMEOUT, tls=self._tls, **options)
         except ConnectionError as error:
             raise ScrapeError(f"{url}: {error}", unreachable=True) from error
         except OSError as error:
             raise ScrapeError(f"{url}: {str(error) or type(error).__name__}") from error
-        if response.status != 200:  # noqa: PLR2004
-            raise ScrapeError(f"{url} answered with status {response.status}")
+        if response.status != OK:
+            raise ScrapeError(f"{url} responded with status {response.status}")
         return Exposition(response.body)
 
 
@@ -74,7 +76,7 @@ def _tls(params: MetricsDataSource.Params) -> ssl.SSLContext | bool:
         return not params.insecure_skip_verify
     try:
         return _context(params)
-    except FileNotFoundError as error:  # it does not say which
+    except FileNotFoundError as error:  # the original does not name the file
         raise FileNotFoundError(error.errno, error.strerror, ", ".join(files)) from error
 
 

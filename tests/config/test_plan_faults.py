@@ -44,7 +44,7 @@ ERRORS = [
     ("plugins: [{type: prefix-cache-scorer, parameters: {matchLengthWeight: .nan}}]", "expected a finite number"),
     ("plugins: [{type: label-selector-filter, parameters: {matchExpressions: [{key: a, operator: in}]}}]", "matchExpressions[0].operator: expected 'In', 'NotIn', 'Exists' or 'DoesNotExist'"),
     ("plugins: [{type: label-selector-filter, parameters: {matchExpressions: [{key: a, operator: In}]}}]", "operator In takes at least one value"),
-    ("plugins: [{type: core-metrics-extractor, parameters: {defaultEngine: vlm}}]", "defaultEngine 'vlm' is not known; known are llamacpp, sglang, triton, triton-tensorrt-llm, trtllm-serve, vllm"),
+    ("plugins: [{type: core-metrics-extractor, parameters: {defaultEngine: vlm}}]", "defaultEngine 'vlm' is unknown; known engines are llamacpp, sglang, triton, triton-tensorrt-llm, trtllm-serve, vllm"),
     ("plugins: [{type: metrics-data-source, parameters: {interval: 5}}]", "expected a duration such as 250ms"),
     ("plugins: [{type: metrics-data-source, parameters: {scheme: https, caCertPath: /nowhere.pem}}]", "the plugin 'metrics-data-source' can't be built: FileNotFoundError"),
     ("plugins: [{type: file-discovery, name: f, parameters: {path: nowhere.yaml}}]\ndataLayer: {discovery: {pluginRef: f}}", "no endpoints: nowhere.yaml: No such file or directory"),

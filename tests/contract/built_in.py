@@ -1,4 +1,4 @@
-"""Every built-in plugin type of a kind, and how a contract suite builds one."""
+"""The built-in plugin types of an extension point, built for its contract suite."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from random import Random
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-import orjson
 import pytest
 from prometheus_client import CollectorRegistry
 
+import plugins
 from app.catalogue.catalogue import Catalogue, PluginType
 from app.extension import Clock, HttpClient, InFlight, MetricsRegistry, PluginName, Pool
 from app.extension import Random as Randomness
-from app.routing.in_flight import InFlightCounts
+from app.routing.in_flight import InFlightRequests
 from app.transports.http.client import BufferedResponse, PooledHttpClient
-from pointsman.testing import FakeClock, FakePool, make_candidates
+from pointsman.testing import FakeClock, FakePool, example_params, make_candidates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,17 +25,14 @@ if TYPE_CHECKING:
 
     from _pytest.mark import ParameterSet
 
-DEFAULTS: Mapping[str, Any] = MappingProxyType({})
-
-REQUIRED: Mapping[str, Mapping[str, Any]] = {"by-label": {"label": "llm-d.ai/role", "validValues": ["decode"]}}
-"""By type the parameters that it can't do without."""
+NO_VALUES: Mapping[str, Any] = MappingProxyType({})
 
 
 class OneOffClient:
-    """An `HttpClient` that leaves no connection open behind it."""
+    """An `HttpClient` that keeps no connection open."""
 
     async def get(self, url: str, *, timeout: float, tls: SSLContext | bool = True) -> BufferedResponse:  # noqa: ASYNC109
-        """One request over a session of its own."""
+        """One request with a client of its own."""
         client = PooledHttpClient()
         try:
             return await client.get(url, timeout=timeout, tls=tls)
@@ -44,37 +41,36 @@ class OneOffClient:
 
 
 def types_of(*points: type) -> list[PluginType]:
-    """The built-in types that serve one of the extension points, each once."""
-    types = dict.fromkeys(found.mark.type for found in Catalogue().built_in.values() if found.serves(*points))
-    return [Catalogue().built_in[name] for name in types]
+    """The built-in types that implement one of the extension points, each once."""
+    built_in = Catalogue(plugins).built_in
+    types = dict.fromkeys(found.mark.type for found in built_in.values() if found.serves(*points))
+    return [built_in[name] for name in types]
 
 
 def every(*points: type) -> list[ParameterSet]:
-    """The same, as parameters of a test."""
+    """`types_of`, as the parameters of a test."""
     return [pytest.param(found, id=found.mark.type) for found in types_of(*points)]
 
 
-def build(kind: PluginType, params: Mapping[str, Any] = DEFAULTS) -> Any:
-    """An instance with `params` over what it needs and its defaults, and with services for tests."""
+def build(kind: PluginType, values: Mapping[str, Any] = NO_VALUES) -> Any:
+    """An instance with `values` and the examples of its `Params`, and with services for tests."""
     services: Mapping[Any, Any] = {
         Clock: FakeClock(),
         Randomness: Random(7),
         HttpClient: OneOffClient(),
         MetricsRegistry: CollectorRegistry(),
-        InFlight: InFlightCounts(),
+        InFlight: InFlightRequests(),
         Pool: FakePool(make_candidates("a")),
         PluginName: kind.mark.type,
     }
     arguments = {name: services[service] for name, service in kind.services.items()}
     if kind.params_argument is not None:
-        arguments[kind.params_argument] = kind.params.model_validate_json(
-            orjson.dumps({**REQUIRED.get(kind.mark.type, {}), **params})
-        )
+        arguments[kind.params_argument] = example_params(kind.params, **values)
     return kind.cls(**arguments)
 
 
 def modules_in(folder: str) -> set[str]:
-    """Names of the modules in a folder of plugins, each of which holds one plugin."""
+    """The modules in a folder of plugins, one plugin in each."""
     package = import_module(f"plugins.{folder}")
     return {
         f"plugins.{folder}.{path.stem}"

@@ -1,4 +1,4 @@
-"""What every discovery promises, for every built-in one."""
+"""The contract of `Discovery`, for every built-in one."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def file_with_a_and_b(folder: Path) -> Mapping[str, Any]:
 
 
 PARAMETERS: Mapping[str, Callable[[Path], Mapping[str, Any]]] = {"file-discovery": file_with_a_and_b}
-"""By type what makes it find `a` and `b`."""
+"""Parameters with which each type finds `a` and `b`."""
 
 
-class Finding:
+class FakeDiscovery:
     """A discovery that finds `endpoints`."""
 
     def __init__(self, *endpoints: Endpoint, error: Exception | None = None) -> None:
@@ -40,7 +40,7 @@ class Finding:
         sink.replace_all(self._endpoints)
 
     def check(self) -> None:
-        """Nothing to look at."""
+        """Nothing to check."""
 
 
 @pytest.mark.parametrize("kind", every(Discovery))
@@ -61,16 +61,16 @@ def test_the_suite_covers_every_module_of_discovery() -> None:
         pytest.param([], id="none"),
     ],
 )
-def test_the_check_finds_a_discovery_that_finds_other_endpoints(names: list[str]) -> None:
+def test_the_check_rejects_a_discovery_that_finds_other_endpoints(names: list[str]) -> None:
     with pytest.raises(AssertionError):
-        check_discovery(Finding(*map(make_endpoint, names)), ["a", "b"])
+        check_discovery(FakeDiscovery(*map(make_endpoint, names)), ["a", "b"])
 
 
-def test_the_check_lets_a_discovery_s_own_error_through() -> None:
+def test_the_check_raises_the_discovery_s_error() -> None:
     with pytest.raises(DiscoveryError):
-        check_discovery(Finding(error=DiscoveryError("broken")), ["a"])
+        check_discovery(FakeDiscovery(error=DiscoveryError("broken")), ["a"])
 
 
-def test_the_check_finds_something_that_is_no_discovery() -> None:
-    with pytest.raises(AssertionError, match="no Discovery"):
+def test_the_check_rejects_another_object() -> None:
+    with pytest.raises(AssertionError, match="not a Discovery"):
         check_discovery(object(), [])  # type: ignore[arg-type]

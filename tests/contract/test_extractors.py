@@ -1,4 +1,4 @@
-"""What every extractor promises, for every built-in one."""
+"""The contract of `Extractor`, for every built-in one."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ def vllm_pages() -> tuple[Any, Sequence[Any]]:
 
 
 PAYLOADS: Mapping[str, Any] = {"core-metrics-extractor": vllm_pages}
-"""By type what gives a good payload and bad ones."""
+"""Functions that return a valid payload and invalid ones, by type."""
 
 
-class Extracting:
-    """An extractor that finds `metrics` in anything but what is in `refused`."""
+class FakeExtractor:
+    """An extractor that returns `metrics` for every payload but those in `invalid`."""
 
-    def __init__(self, metrics: EndpointMetrics, *refused: object) -> None:
+    def __init__(self, metrics: EndpointMetrics, *invalid: object) -> None:
         self._metrics = metrics
-        self._refused = refused
+        self._invalid = invalid
 
     def extract(self, endpoint: Endpoint, payload: Any) -> EndpointMetrics:
-        if payload in self._refused:
-            raise ScrapeError("not understood")
+        if payload in self._invalid:
+            raise ScrapeError("invalid")
         return self._metrics
 
 
@@ -63,20 +63,20 @@ def test_the_suite_covers_every_module_that_has_an_extractor() -> None:
         pytest.param(EndpointMetrics(kv_cache_usage=-0.5), id="negative usage"),
     ],
 )
-def test_the_check_finds_metrics_out_of_their_range(metrics: EndpointMetrics) -> None:
+def test_the_check_rejects_metrics_out_of_range(metrics: EndpointMetrics) -> None:
     with pytest.raises(AssertionError):
-        check_extractor(Extracting(metrics), "good", [])
+        check_extractor(FakeExtractor(metrics), "good", [])
 
 
-def test_the_check_finds_an_extractor_that_understands_everything() -> None:
-    with pytest.raises(AssertionError, match="can't be understood"):
-        check_extractor(Extracting(EndpointMetrics(), "worse"), "good", ["worse", "bad"])
+def test_the_check_rejects_an_extractor_that_accepts_every_payload() -> None:
+    with pytest.raises(AssertionError, match="invalid payload"):
+        check_extractor(FakeExtractor(EndpointMetrics(), "worse"), "good", ["worse", "bad"])
 
 
-def test_the_check_takes_an_extractor_that_refuses_what_is_bad() -> None:
-    check_extractor(Extracting(EndpointMetrics(waiting=3.0), "worse", "bad"), "good", ["worse", "bad"])
+def test_the_check_accepts_an_extractor_that_rejects_invalid_payloads() -> None:
+    check_extractor(FakeExtractor(EndpointMetrics(waiting=3.0), "worse", "bad"), "good", ["worse", "bad"])
 
 
-def test_the_check_finds_something_that_is_no_extractor() -> None:
-    with pytest.raises(AssertionError, match="no Extractor"):
+def test_the_check_rejects_another_object() -> None:
+    with pytest.raises(AssertionError, match="not an Extractor"):
         check_extractor(object(), "good", [])  # type: ignore[arg-type]

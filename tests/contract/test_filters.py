@@ -1,4 +1,4 @@
-"""What every filter promises, for every built-in one."""
+"""The contract of `Filter`, for every built-in one."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from app.catalogue.catalogue import PluginType
 
 
-class Answering:
-    """A filter that answers as told."""
+class FakeFilter:
+    """A filter that returns what `call` returns."""
 
-    def __init__(self, answer: Callable[[Candidates], Any]) -> None:
-        self._answer = answer
+    def __init__(self, call: Callable[[Candidates], Any]) -> None:
+        self._call = call
 
     def filter(self, request: InferenceRequest, candidates: Candidates) -> Any:
-        return self._answer(candidates)
+        return self._call(candidates)
 
 
 calls = count()
@@ -41,33 +41,33 @@ def test_the_suite_covers_every_module_of_filters() -> None:
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "call",
     [
         pytest.param(lambda candidates: [True] * (len(candidates) + 1), id="one too many"),
         pytest.param(lambda candidates: [True] * (len(candidates) - 1), id="one too few"),
         pytest.param(lambda candidates: np.ones(len(candidates)), id="numbers"),
         pytest.param(list, id="endpoints"),
-        pytest.param(lambda candidates: True, id="no sequence"),
-        pytest.param(lambda candidates: [next(calls) % 2 == 0] * len(candidates), id="another answer each time"),
+        pytest.param(lambda candidates: True, id="one boolean"),
+        pytest.param(lambda candidates: [next(calls) % 2 == 0] * len(candidates), id="something else each time"),
     ],
 )
-def test_the_check_finds_a_filter_that_answers_wrongly(answer: Callable[[Candidates], Any]) -> None:
+def test_the_check_rejects_wrong_return_values(call: Callable[[Candidates], Any]) -> None:
     with pytest.raises(AssertionError):
-        check_filter(Answering(answer))
+        check_filter(FakeFilter(call))
 
 
-def test_the_check_finds_something_that_is_no_filter() -> None:
-    with pytest.raises(AssertionError, match="no Filter"):
+def test_the_check_rejects_another_object() -> None:
+    with pytest.raises(AssertionError, match="not a Filter"):
         check_filter(object())  # type: ignore[arg-type]
 
 
-def test_the_check_lets_a_filter_s_own_error_through() -> None:
+def test_the_check_raises_the_filter_s_error() -> None:
     def fail(candidates: Candidates) -> Any:
         raise LookupError
 
     with pytest.raises(LookupError):
-        check_filter(Answering(fail))
+        check_filter(FakeFilter(fail))
 
 
-def test_the_check_takes_any_sequence_of_booleans() -> None:
-    check_filter(Answering(lambda candidates: tuple(True for _ in candidates)))
+def test_the_check_accepts_any_sequence_of_booleans() -> None:
+    check_filter(FakeFilter(lambda candidates: tuple(True for _ in candidates)))

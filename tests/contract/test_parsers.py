@@ -1,4 +1,4 @@
-"""What every parser promises, for every built-in one."""
+"""The contract of `Parser`, for every built-in one."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 calls = count()
 
 
-class Answering:
-    """A parser that answers as told."""
+class FakeParser:
+    """A parser that returns what `call` returns."""
 
-    def __init__(self, answer: Callable[[RawRequest], Any], paths: Any = ()) -> None:
-        self._answer = answer
+    def __init__(self, call: Callable[[RawRequest], Any], paths: Any = ()) -> None:
+        self._call = call
         self.paths = paths
 
     def parse(self, raw: RawRequest) -> Any:
-        return self._answer(raw)
+        return self._call(raw)
 
 
 @pytest.mark.parametrize("kind", every(Parser))
@@ -37,16 +37,16 @@ def test_every_built_in_parser_keeps_the_contract(kind: PluginType) -> None:
 
 
 @pytest.mark.parametrize("kind", every(Parser))
-def test_every_built_in_parser_claims_its_paths_as_a_class(kind: PluginType) -> None:
+def test_every_built_in_parser_has_its_paths_on_the_class(kind: PluginType) -> None:
     assert isinstance(kind.cls.paths, tuple)
 
 
-def test_no_two_built_in_parsers_claim_one_path() -> None:
+def test_no_two_built_in_parsers_claim_the_same_path() -> None:
     claims = [path for kind in types_of(Parser) for path in kind.cls.paths]
     assert len(set(claims)) == len(claims)
 
 
-def test_one_built_in_parser_takes_what_is_left() -> None:
+def test_one_built_in_parser_takes_all_other_paths() -> None:
     assert [kind.mark.type for kind in types_of(Parser) if not kind.cls.paths] == ["passthrough-parser"]
 
 
@@ -57,40 +57,40 @@ def test_the_suite_covers_every_module_of_parsers() -> None:
 @pytest.mark.parametrize(
     "plugin",
     [
-        pytest.param(Answering(lambda raw: None), id="gives nothing"),
-        pytest.param(Answering(lambda raw: raw), id="gives the raw request"),
-        pytest.param(Answering(lambda raw: InferenceRequest("other", raw.path)), id="another request"),
-        pytest.param(Answering(lambda raw: raw.parsed(prompts=("text",))), id="a prompt as text"),
-        pytest.param(Answering(lambda raw: raw.parsed(), "completions"), id="one path as text"),
-        pytest.param(Answering(lambda raw: raw.parsed(), ("/",)), id="a path without a segment"),
-        pytest.param(Answering(lambda raw: raw.parsed(model=str(next(calls)))), id="another answer each time"),
+        pytest.param(FakeParser(lambda raw: None), id="returns None"),
+        pytest.param(FakeParser(lambda raw: raw), id="returns the raw request"),
+        pytest.param(FakeParser(lambda raw: InferenceRequest("other", raw.path)), id="another request"),
+        pytest.param(FakeParser(lambda raw: raw.parsed(prompts=("text",))), id="a prompt as text"),
+        pytest.param(FakeParser(lambda raw: raw.parsed(), "completions"), id="one path as text"),
+        pytest.param(FakeParser(lambda raw: raw.parsed(), ("/",)), id="a path without a segment"),
+        pytest.param(FakeParser(lambda raw: raw.parsed(model=str(next(calls)))), id="something else each time"),
     ],
 )
-def test_the_check_finds_a_parser_that_answers_wrongly(plugin: Any) -> None:
+def test_the_check_rejects_wrong_return_values(plugin: Any) -> None:
     with pytest.raises(AssertionError):
         check_parser(plugin)
 
 
-def test_the_check_finds_something_that_is_no_parser() -> None:
-    with pytest.raises(AssertionError, match="no Parser"):
+def test_the_check_rejects_another_object() -> None:
+    with pytest.raises(AssertionError, match="not a Parser"):
         check_parser(object())  # type: ignore[arg-type]
 
 
-def test_the_check_lets_a_parser_s_own_error_through() -> None:
+def test_the_check_raises_the_parser_s_error() -> None:
     with pytest.raises(ZeroDivisionError):
-        check_parser(Answering(lambda raw: 1 / 0))
+        check_parser(FakeParser(lambda raw: 1 / 0))
 
 
-def test_the_check_takes_a_parser_that_refuses_everything() -> None:
-    def refuse(raw: RawRequest) -> Any:
+def test_the_check_accepts_a_parser_that_rejects_everything() -> None:
+    def reject(raw: RawRequest) -> Any:
         raise BadRequestError("no")
 
-    check_parser(Answering(refuse, ("x/y",)))
+    check_parser(FakeParser(reject, ("x/y",)))
 
 
-def test_the_check_finds_a_parser_that_refuses_without_a_reason() -> None:
-    def refuse(raw: RawRequest) -> Any:
+def test_the_check_rejects_an_error_without_a_reason() -> None:
+    def reject(raw: RawRequest) -> Any:
         raise BadRequestError
 
-    with pytest.raises(AssertionError, match="no reason"):
-        check_parser(Answering(refuse))
+    with pytest.raises(AssertionError, match="no error with a reason"):
+        check_parser(FakeParser(reject))

@@ -1,4 +1,4 @@
-"""What every picker promises, for every built-in one."""
+"""The contract of `Picker`, for every built-in one."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from app.catalogue.catalogue import PluginType
 
 
-class Answering:
-    """A picker that answers as told."""
+class FakePicker:
+    """A picker that returns what `call` returns."""
 
-    def __init__(self, answer: Callable[[Scored], Any]) -> None:
-        self._answer = answer
+    def __init__(self, call: Callable[[Scored], Any]) -> None:
+        self._call = call
 
     def pick(self, request: InferenceRequest, scored: Scored) -> Any:
-        return self._answer(scored)
+        return self._call(scored)
 
 
 @pytest.mark.parametrize("most", [pytest.param(1, id="one"), pytest.param(3, id="three"), pytest.param(99, id="all")])
@@ -37,24 +37,24 @@ def test_the_suite_covers_every_module_of_pickers() -> None:
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "call",
     [
-        pytest.param(lambda scored: [], id="nobody"),
+        pytest.param(lambda scored: [], id="no endpoint"),
         pytest.param(lambda scored: [scored.candidates[0]] * 2, id="one twice"),
-        pytest.param(lambda scored: [make_endpoint("stranger")], id="a stranger"),
-        pytest.param(lambda scored: [*scored.candidates, make_endpoint("stranger")], id="a stranger among others"),
+        pytest.param(lambda scored: [make_endpoint("other")], id="no candidate"),
+        pytest.param(lambda scored: [*scored.candidates, make_endpoint("other")], id="one that is no candidate"),
     ],
 )
-def test_the_check_finds_a_picker_that_answers_wrongly(answer: Callable[[Scored], Any]) -> None:
+def test_the_check_rejects_wrong_return_values(call: Callable[[Scored], Any]) -> None:
     with pytest.raises(AssertionError):
-        check_picker(Answering(answer))
+        check_picker(FakePicker(call))
 
 
-def test_the_check_finds_something_that_is_no_picker() -> None:
-    with pytest.raises(AssertionError, match="no Picker"):
+def test_the_check_rejects_another_object() -> None:
+    with pytest.raises(AssertionError, match="not a Picker"):
         check_picker(object())  # type: ignore[arg-type]
 
 
-def test_the_check_finds_a_picker_that_needs_two_candidates() -> None:
+def test_the_check_rejects_a_picker_that_needs_two_candidates() -> None:
     with pytest.raises(IndexError):
-        check_picker(Answering(lambda scored: [scored.candidates[1]]))
+        check_picker(FakePicker(lambda scored: [scored.candidates[1]]))

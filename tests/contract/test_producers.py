@@ -1,4 +1,4 @@
-"""What every producer promises, for every built-in one."""
+"""The contract of `Producer`, for every built-in one."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from app.extension import (
     Pool,
     Producer,
 )
-from pointsman.testing import check_producer
+from pointsman.testing import check_producer, example_params
 from tests.contract.built_in import build, every, modules_in, types_of
 
 if TYPE_CHECKING:
     from app.catalogue.catalogue import PluginType
 
 
-class Producing:
-    """A producer of `found`."""
+class FakeProducer:
+    """A producer of the facts `found`."""
 
     def __init__(self, found: Mapping[AnyFactKey, object]) -> None:
         self._found = found
@@ -37,16 +37,15 @@ class Producing:
         return self._found
 
 
-class FailingLater(Producing):
-    """A producer whose observers fail."""
+class FailingObserver(FakeProducer):
+    """A producer whose `on_finished` fails."""
 
     def on_finished(self, request: InferenceRequest, decision: Decision, outcome: Outcome) -> None:
         raise LookupError
 
 
 def produced_by(kind: PluginType) -> tuple[Any, ...]:
-    params = kind.params.model_validate({})
-    return tuple(kind.produces(kind.mark.type, params))
+    return tuple(kind.produces(kind.mark.type, example_params(kind.params)))
 
 
 @pytest.mark.parametrize("kind", every(Producer))
@@ -56,12 +55,12 @@ def test_every_built_in_producer_keeps_the_contract(kind: PluginType) -> None:
 
 @pytest.mark.parametrize("kind", every(Producer))
 def test_every_built_in_producer_produces_under_its_instance_s_name(kind: PluginType) -> None:
-    keys = kind.produces("renamed", kind.params.model_validate({}))
+    keys = kind.produces("renamed", example_params(kind.params))
     assert {key.producer for key in keys} == {"renamed"}
 
 
 @pytest.mark.parametrize("kind", every(OnScheduled, OnFirstByte, OnFinished))
-def test_every_built_in_observer_is_a_producer_and_so_covered(kind: PluginType) -> None:
+def test_every_built_in_observer_is_a_producer_and_so_is_covered(kind: PluginType) -> None:
     assert kind.serves(Producer)
 
 
@@ -69,25 +68,25 @@ def test_the_suite_covers_every_module_of_producers() -> None:
     assert modules_in("producers") <= {kind.cls.__module__ for kind in types_of(Producer)}
 
 
-def test_the_check_finds_a_fact_that_was_not_declared() -> None:
+def test_the_check_rejects_a_fact_that_is_not_declared() -> None:
     with pytest.raises(AssertionError, match="without declaring"):
-        check_producer(Producing({PREFIX_HITS: {}, IN_FLIGHT_REQUESTS: {}}), [PREFIX_HITS])
+        check_producer(FakeProducer({PREFIX_HITS: {}, IN_FLIGHT_REQUESTS: {}}), [PREFIX_HITS])
 
 
-def test_the_check_finds_a_fact_under_another_producer_s_name() -> None:
+def test_the_check_rejects_a_fact_under_another_producer_s_name() -> None:
     with pytest.raises(AssertionError, match="without declaring"):
-        check_producer(Producing({PREFIX_HITS.of("mine"): {}}), [PREFIX_HITS])
+        check_producer(FakeProducer({PREFIX_HITS.of("mine"): {}}), [PREFIX_HITS])
 
 
-def test_the_check_takes_a_producer_that_leaves_out_what_it_declares() -> None:
-    check_producer(Producing({}), [PREFIX_HITS])
+def test_the_check_accepts_a_producer_that_leaves_out_a_declared_fact() -> None:
+    check_producer(FakeProducer({}), [PREFIX_HITS])
 
 
-def test_the_check_lets_an_observer_s_own_error_through() -> None:
+def test_the_check_raises_an_observer_s_error() -> None:
     with pytest.raises(LookupError):
-        check_producer(FailingLater({}), [])
+        check_producer(FailingObserver({}), [])
 
 
-def test_the_check_finds_something_that_is_no_producer() -> None:
-    with pytest.raises(AssertionError, match="no Producer"):
+def test_the_check_rejects_another_object() -> None:
+    with pytest.raises(AssertionError, match="not a Producer"):
         check_producer(object(), [])  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What every profile picker promises, for every built-in one."""
+"""The contract of `ProfilePicker`, for every built-in one."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app.extension import Decision, InferenceRequest, ProfilePicker, ProfileResult
-from pointsman.testing import check_profile_picker
+from app.extension import Decision, InferenceRequest, ProfilePicker, ProfileResult, RequiresProfiles, SingleProfile
+from pointsman.testing import check_profile_picker, example_params
 from tests.contract.built_in import build, every, modules_in, types_of
 
 if TYPE_CHECKING:
     from app.catalogue.catalogue import PluginType
 
 
-class Asking:
-    """A profile picker that asks for `rounds`, one after the other, and concludes with `primary`."""
+class FakeProfilePicker:
+    """A profile picker that picks `rounds`, one after the other, and concludes with `primary`."""
 
     def __init__(self, *rounds: Sequence[str], primary: str = "default") -> None:
         self._rounds = rounds
@@ -31,16 +31,23 @@ class Asking:
         return Decision(self._primary, finished)
 
 
+def takes_one_profile(kind: PluginType) -> bool:
+    return isinstance(kind.cls, SingleProfile) and kind.cls.single_profile
+
+
+def profiles_with(*names: str, kind: PluginType) -> Sequence[str]:
+    required = kind.cls.profile_names(example_params(kind.params)) if isinstance(kind.cls, RequiresProfiles) else ()
+    return tuple(dict.fromkeys([*names, *required]))
+
+
 @pytest.mark.parametrize("kind", every(ProfilePicker))
 def test_every_built_in_profile_picker_keeps_the_contract(kind: PluginType) -> None:
-    check_profile_picker(build(kind))
+    check_profile_picker(build(kind), profiles_with("default", kind=kind))
 
 
-@pytest.mark.parametrize(
-    "kind", [kind for kind in every(ProfilePicker) if not getattr(kind.values[0].cls, "single_profile", False)]
-)
+@pytest.mark.parametrize("kind", [kind for kind in every(ProfilePicker) if not takes_one_profile(kind.values[0])])
 def test_every_built_in_profile_picker_for_several_profiles_takes_several(kind: PluginType) -> None:
-    check_profile_picker(build(kind), ("prefill", "decode", "default"))
+    check_profile_picker(build(kind), profiles_with("prefill", "decode", "default", kind=kind))
 
 
 def test_the_suite_covers_every_module_of_profile_pickers() -> None:
@@ -50,22 +57,22 @@ def test_the_suite_covers_every_module_of_profile_pickers() -> None:
 @pytest.mark.parametrize(
     "plugin",
     [
-        pytest.param(Asking(["unknown"]), id="asks for an unknown profile"),
-        pytest.param(Asking(["default"], ["default"]), id="asks for a profile twice"),
-        pytest.param(Asking(["default", "default"]), id="asks for a profile twice at once"),
-        pytest.param(Asking(["default"], primary="other"), id="concludes with one that did not run"),
-        pytest.param(Asking(), id="runs nothing and concludes"),
+        pytest.param(FakeProfilePicker(["unknown"]), id="picks an unknown profile"),
+        pytest.param(FakeProfilePicker(["default"], ["default"]), id="picks a profile twice"),
+        pytest.param(FakeProfilePicker(["default", "default"]), id="picks a profile twice at once"),
+        pytest.param(FakeProfilePicker(["default"], primary="other"), id="concludes with a profile that did not run"),
+        pytest.param(FakeProfilePicker(), id="picks nothing"),
     ],
 )
-def test_the_check_finds_a_profile_picker_that_answers_wrongly(plugin: Asking) -> None:
+def test_the_check_rejects_wrong_return_values(plugin: FakeProfilePicker) -> None:
     with pytest.raises(AssertionError):
         check_profile_picker(plugin)
 
 
-def test_the_check_finds_something_that_is_no_profile_picker() -> None:
-    with pytest.raises(AssertionError, match="no ProfilePicker"):
+def test_the_check_rejects_another_object() -> None:
+    with pytest.raises(AssertionError, match="not a ProfilePicker"):
         check_profile_picker(object())  # type: ignore[arg-type]
 
 
-def test_the_check_takes_a_profile_picker_that_runs_in_two_rounds() -> None:
-    check_profile_picker(Asking(["default"], ["second"]), ("default", "second"))
+def test_the_check_accepts_two_rounds() -> None:
+    check_profile_picker(FakeProfilePicker(["default"], ["second"]), ("default", "second"))

@@ -1,4 +1,4 @@
-"""What every scorer promises, for every built-in one."""
+"""The contract of `Scorer`, for every built-in one."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from app.catalogue.catalogue import PluginType
 
 
-class Answering:
-    """A scorer that answers as told."""
+class FakeScorer:
+    """A scorer that returns what `call` returns."""
 
-    def __init__(self, answer: Callable[[Candidates], Any]) -> None:
-        self._answer = answer
+    def __init__(self, call: Callable[[Candidates], Any]) -> None:
+        self._call = call
 
     def score(self, request: InferenceRequest, candidates: Candidates) -> Any:
-        return self._answer(candidates)
+        return self._call(candidates)
 
 
 calls = count()
@@ -41,32 +41,32 @@ def test_the_suite_covers_every_module_of_scorers() -> None:
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "call",
     [
         pytest.param(lambda candidates: [0.5] * (len(candidates) + 1), id="one too many"),
         pytest.param(lambda candidates: [0.5] * (len(candidates) - 1), id="one too few"),
-        pytest.param(lambda candidates: 0.5, id="one for all"),
-        pytest.param(lambda candidates: [math.nan] * len(candidates), id="not a number"),
+        pytest.param(lambda candidates: 0.5, id="one number"),
+        pytest.param(lambda candidates: [math.nan] * len(candidates), id="NaN"),
         pytest.param(lambda candidates: [math.inf] * len(candidates), id="infinite"),
         pytest.param(lambda candidates: [2.0] * len(candidates), id="two"),
         pytest.param(lambda candidates: [-0.1] * len(candidates), id="negative"),
-        pytest.param(lambda candidates: [next(calls) % 2] * len(candidates), id="another answer each time"),
+        pytest.param(lambda candidates: [next(calls) % 2] * len(candidates), id="something else each time"),
     ],
 )
-def test_the_check_finds_a_scorer_that_answers_wrongly(answer: Callable[[Candidates], Any]) -> None:
+def test_the_check_rejects_wrong_return_values(call: Callable[[Candidates], Any]) -> None:
     with pytest.raises(AssertionError):
-        check_scorer(Answering(answer))
+        check_scorer(FakeScorer(call))
 
 
-def test_the_check_finds_something_that_is_no_scorer() -> None:
-    with pytest.raises(AssertionError, match="no Scorer"):
+def test_the_check_rejects_another_object() -> None:
+    with pytest.raises(AssertionError, match="not a Scorer"):
         check_scorer(object())  # type: ignore[arg-type]
 
 
-def test_the_check_lets_a_scorer_s_own_error_through() -> None:
+def test_the_check_raises_the_scorer_s_error() -> None:
     with pytest.raises(ZeroDivisionError):
-        check_scorer(Answering(lambda candidates: 1 / 0))
+        check_scorer(FakeScorer(lambda candidates: 1 / 0))
 
 
-def test_the_check_takes_plain_whole_numbers() -> None:
-    check_scorer(Answering(lambda candidates: [1] * len(candidates)))
+def test_the_check_accepts_integers() -> None:
+    check_scorer(FakeScorer(lambda candidates: [1] * len(candidates)))

@@ -1,4 +1,4 @@
-"""What every source of metrics promises, for every built-in one."""
+"""The contract of `MetricsSource`, for every built-in one."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from app.catalogue.catalogue import PluginType
 
 
-class Failing:
-    """A source that fails with `error`, or gives something."""
+class FakeSource:
+    """A source that raises `error`, or returns a page."""
 
     def __init__(self, error: Exception | None = None, *, interval: float | None = None) -> None:
         self._error = error
@@ -31,16 +31,16 @@ class Failing:
 
 
 @pytest.fixture
-def nobody() -> Iterator[Endpoint]:
-    """An endpoint at whose port nothing listens, and nothing will."""
+def unreachable() -> Iterator[Endpoint]:
+    """An endpoint whose port is bound but does not listen, so that connections are refused."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
-        yield make_endpoint("nobody", port=taken.getsockname()[1])
+        yield make_endpoint("unreachable", port=taken.getsockname()[1])
 
 
 @pytest.mark.parametrize("kind", every(MetricsSource))
-def test_every_built_in_source_keeps_the_contract(kind: PluginType, nobody: Endpoint) -> None:
-    check_source(build(kind), nobody)
+def test_every_built_in_source_keeps_the_contract(kind: PluginType, unreachable: Endpoint) -> None:
+    check_source(build(kind), unreachable)
 
 
 def test_the_suite_covers_every_module_that_has_a_source() -> None:
@@ -51,26 +51,26 @@ def test_the_suite_covers_every_module_that_has_a_source() -> None:
 @pytest.mark.parametrize(
     "plugin",
     [
-        pytest.param(Failing(), id="gives something"),
-        pytest.param(Failing(ScrapeError("broken")), id="does not say unreachable"),
-        pytest.param(Failing(ScrapeError("gone", unreachable=True), interval=0.0), id="interval of zero"),
-        pytest.param(Failing(ScrapeError("gone", unreachable=True), interval=-1.0), id="negative interval"),
+        pytest.param(FakeSource(), id="returns a page"),
+        pytest.param(FakeSource(ScrapeError("broken")), id="not unreachable"),
+        pytest.param(FakeSource(ScrapeError("gone", unreachable=True), interval=0.0), id="interval of zero"),
+        pytest.param(FakeSource(ScrapeError("gone", unreachable=True), interval=-1.0), id="negative interval"),
     ],
 )
-def test_the_check_finds_a_source_that_breaks_the_promise(plugin: Failing) -> None:
+def test_the_check_rejects_a_source_that_breaks_the_contract(plugin: FakeSource) -> None:
     with pytest.raises(AssertionError):
         check_source(plugin, make_endpoint())
 
 
-def test_the_check_lets_another_error_through() -> None:
+def test_the_check_raises_another_error() -> None:
     with pytest.raises(LookupError):
-        check_source(Failing(LookupError()), make_endpoint())
+        check_source(FakeSource(LookupError()), make_endpoint())
 
 
-def test_the_check_finds_something_that_is_no_source() -> None:
-    with pytest.raises(AssertionError, match="no MetricsSource"):
+def test_the_check_rejects_another_object() -> None:
+    with pytest.raises(AssertionError, match="not a MetricsSource"):
         check_source(object(), make_endpoint())  # type: ignore[arg-type]
 
 
-def test_the_check_takes_a_source_with_an_interval_of_its_own() -> None:
-    check_source(Failing(ScrapeError("gone", unreachable=True), interval=0.5), make_endpoint())
+def test_the_check_accepts_an_interval() -> None:
+    check_source(FakeSource(ScrapeError("gone", unreachable=True), interval=0.5), make_endpoint())

@@ -368,7 +368,7 @@ async def error_page() -> None:
         await until(lambda: pages.asked >= 2)
         (status,) = polling.pool.statuses()
         assert (polling.extracted, status.metrics) == ([[]], None)
-        assert status.reason.endswith("answered with status 500")
+        assert status.reason.endswith("responded with status 500")
 
 
 SCENARIOS: Mapping[str, Callable[[], Awaitable[None]]] = {

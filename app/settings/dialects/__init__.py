@@ -1,1 +1,1 @@
-"""The forms in which a document may say which plugins run, and their translation into the one of the schema."""
+"""Alternative forms for declaring plugins and profiles, and their translation to the form of the schema."""

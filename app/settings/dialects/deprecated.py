@@ -1,4 +1,4 @@
-"""Fields that the Go pickers still read and warn of, moved to where they belong now."""
+"""Moves fields that are deprecated in the Go pickers to their new locations."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from app.settings.tree import Entries, Entry, Items, Node, is_null, kind
 
 
 def without_deprecated(document: Entries, faults: Faults) -> Entries:
-    """`document` with `parser` and `saturationDetector` in their new places, unless these are taken."""
+    """`document` with `parser` and `saturationDetector` moved, unless the new location is set as well."""
     document = _moved(document, "parser", ("requestHandler", "parsers"), faults)
     return _moved(document, "saturationDetector", ("flowControl", "saturationDetector"), faults)
 
@@ -23,17 +23,18 @@ def _moved(document: Entries, key: str, to: tuple[str, str], faults: Faults) -> 
         faults.error(entry.origin, f"expected a mapping, found {kind(entry.node)}")
         return document
     taken = not isinstance(parent, Entries) or _is_set(parent.get(name))
-    what = f"deprecated and does nothing beside {'.'.join(to)}" if taken else "deprecated"
-    faults.warn(entry.origin, f"{key!r} is {what}", f"it belongs in {'.'.join(to)} now")
+    new = ".".join(to)
+    ignored = f" and has no effect, since {new} is set" if taken else ""
+    faults.warn(entry.origin, f"{key!r} is deprecated{ignored}", f"use {new}")
     if taken or not isinstance(parent, Entries):
         return document
     node: Node = Items((entry.node,), entry.origin) if name == "parsers" else entry.node
-    place = document.entries[section].origin if section in document.entries else entry.origin
-    return document.with_(section, Entry(place, parent.with_(name, Entry(entry.origin, node))))
+    origin = document.entries[section].origin if section in document.entries else entry.origin
+    return document.with_(section, Entry(origin, parent.with_(name, Entry(entry.origin, node))))
 
 
 def _is_set(node: Node | None) -> bool:
-    """Whether something is written there: a list with items, or a mapping that names a plugin."""
+    """Whether `node` is a list with items or a mapping that names a plugin."""
     if isinstance(node, Items):
         return bool(node.items)
     return isinstance(node, Entries) and bool(node.text("pluginRef"))

@@ -1,8 +1,8 @@
-"""What a document may hold: the schema, and the other forms of plugins and profiles.
+"""What a document may contain: the schema, and alternative forms for plugins and profiles.
 
 * `plugin_references` declares plugins by `name` and `plugin`; a profile's `plugin-references` lists them.
-* `endpointPickingProfiles` lists profiles as `- name: [plugins]`, whose plugins are declared elsewhere or right there.
-* A profile may have `filters`, `scorers` and a `picker` in place of one list of plugins.
+* `endpointPickingProfiles` lists profiles as `- name: [plugins]`, whose plugins are declared elsewhere or inline.
+* A profile may have `filters`, `scorers` and a `picker` instead of one list of plugins.
 """
 
 from __future__ import annotations
@@ -19,122 +19,122 @@ from app.settings.types import Many, Section
 
 
 class Form(Section):
-    """Part of a document. It is looked at and never validated, so building what validates is put off for ever."""
+    """Part of a document. Only its fields are inspected: it is never validated, so the validator is never built."""
 
     model_config = ConfigDict(defer_build=True)
 
 
 class PlacedPlugin(Form):
-    """A plugin where it is used: the name of a declared one, or a type and its arguments, which makes it its own."""
+    """A plugin in a profile: the name of a declared plugin, or the type and parameters of an inline one."""
 
     identity: ClassVar = ("name", "type")
 
     name: str = ""
     """Name of a declared plugin, or a plugin type."""
     type: str = ""
-    """Plugin type; with `name` besides, the plugin is called so."""
+    """Plugin type of an inline plugin. `name` then is its instance name."""
     args: Any = Field(default=None, validation_alias=AliasChoices("args", "parameters"))
-    """What the plugin itself understands. A declared plugin takes none here."""
+    """Parameters of an inline plugin, as defined by its type."""
     enabled: bool = True
-    """Whether the plugin takes part in this profile."""
+    """Whether the plugin is used in this profile."""
 
 
 class WeightedPlugin(PlacedPlugin):
-    """A plugin where it is used, and what its scores are worth."""
+    """A plugin in a profile, with a weight."""
 
     weight: float | None = Field(default=None, ge=0)
-    """What its scores are multiplied by; 1 by default."""
+    """Weight of a scorer; 1 by default."""
 
 
 class DeclaredPlugin(Form):
-    """One plugin instance, as `plugin_references` declares it."""
+    """A plugin instance declared in `plugin_references`."""
 
     identity: ClassVar = ("name", "plugin")
 
     name: str = ""
-    """The instance's name; by default its type."""
+    """Instance name; by default the type."""
     plugin: str = Field(min_length=1)
-    """The plugin type, `module:Class`, or `path/to/file.py:Class`."""
+    """Plugin type: a registered type, `module:Class`, or `path/to/file.py:Class`."""
     enabled: bool = True
-    """Whether it exists."""
+    """Whether the plugin is used. Profiles omit a disabled plugin."""
     parameters: Any = None
-    """What the plugin itself understands."""
+    """Parameters, as defined by the plugin type."""
 
 
 class NamedPlugin(Form):
-    """A declared plugin's place in a profile."""
+    """A declared plugin in a profile."""
 
     identity: ClassVar = ("name",)
 
     name: str = Field(min_length=1)
     """Name of a declared plugin."""
     weight: float | None = Field(default=None, ge=0)
-    """What a scorer's score is multiplied by; 1 by default."""
+    """Weight of a scorer; 1 by default."""
     enabled: bool = True
-    """Whether the plugin takes part in this profile."""
+    """Whether the plugin is used in this profile."""
 
 
 class Sections(Form):
-    """A profile's plugins by kind."""
+    """The plugins of a profile by role."""
 
     filters: Many[str | PlacedPlugin] = ()
     """Filters, in the order they run."""
     scorers: Many[str | WeightedPlugin] = ()
-    """Scorers with their weights."""
+    """Scorers and their weights."""
     picker: str | PlacedPlugin | None = None
-    """The picker."""
+    """Picker; if omitted, one is added."""
 
 
 class AnyProfile(ProfileSpec, Sections):
-    """A profile: its `plugins`, or its `plugin-references`, or its `filters`, `scorers` and `picker`."""
+    """A profile with `plugins`, with `plugin-references`, or with `filters`, `scorers` and `picker`."""
 
     model_config = ConfigDict(defer_build=True)
 
     identity: ClassVar = ("name",)
 
     plugins: Many[ProfileEntry] = ()
-    """Its plugins; a profile without a picker gets one."""
+    """Plugins of the profile. If none of them is a picker, one is added."""
     plugin_references: Many[NamedPlugin] = Field(default=(), alias="plugin-references")
-    """Its plugins, by the names that `plugin_references` declares."""
+    """Plugins of the profile, by their names in `plugin_references`."""
 
 
 class PickingProfile(Sections):
-    """A profile of `endpointPickingProfiles`, written out; `- name: [plugins]` is short for `name` and `plugins`."""
+    """A profile in `endpointPickingProfiles`. `- name: [plugins]` is short for its `name` and `plugins`."""
 
     identity: ClassVar = ("name",)
 
     name: str = Field(min_length=1)
-    """The profile's name."""
+    """Profile name."""
     enabled: bool = True
-    """Whether the profile exists."""
+    """Whether the profile is used."""
     plugins: Many[str | WeightedPlugin] = ()
-    """Its plugins, declared or right here."""
+    """Plugins of the profile, declared or inline."""
 
 
 class Document(Settings):
-    """One layer as it may be written."""
+    """A layer in any form."""
 
     model_config = SettingsConfigDict(defer_build=True)
 
     plugins: Many[PluginSpec] = ()
-    """The plugin instances."""
+    """Plugin instances."""
     scheduling_profiles: Many[AnyProfile] = ()
-    """The profiles; without any, one named `default` with every filter, scorer and picker."""
+    """Scheduling profiles. If empty, one profile named `default` uses every filter, scorer and picker."""
     plugin_references: Many[DeclaredPlugin] = Field(default=(), alias="plugin_references")
-    """The plugin instances, in the form that names their type `plugin`."""
+    """Plugin instances, in the form with `plugin` for the type."""
     endpoint_picking_profiles: Many[PickingProfile | dict[str, Many[str | WeightedPlugin]]] = ()
-    """The profiles, in the form with plugins and their `args` in place."""
+    """Scheduling profiles, in the form with inline plugins and their `args`."""
     saturation_detector: OptionalReference | None = None
-    """Deprecated: now `flowControl.saturationDetector`."""
+    """Deprecated: use `flowControl.saturationDetector`."""
     parser: PluginReference | None = None
-    """Deprecated: now `requestHandler.parsers`."""
+    """Deprecated: use `requestHandler.parsers`."""
 
 
 DOCUMENT = Shape("model", model=Document)
 
 
 def key_in_form(key: str, path: str) -> str:
-    """What `key` of the schema is called in the form in which something at `path` is written."""
+    """The name of the schema's `key` in the form that is used at `path`."""
     if key == "type" and path.startswith("plugin_references"):
         return "plugin"
     return "name" if key == "pluginRef" and "plugin-references" in path else key

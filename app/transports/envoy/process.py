@@ -1,4 +1,4 @@
-"""Starts Envoy, starts it again should it die, and stops it when the requests under way have ended."""
+"""Starts Envoy, restarts it if it dies, and stops it when the requests in flight have finished."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from app.transports.envoy.resources import certificate_resource, endpoints_resou
 log = structlog.get_logger("pointsman.envoy")
 
 START = 30.0
-"""Seconds that it has to be ready."""
+"""Seconds for Envoy to become ready."""
 
 LOOK = 0.05
-"""Seconds between two looks at how it is."""
+"""Seconds between two checks of its state."""
 
 FIRST_PAUSE, LONGEST_PAUSE, STEADY = 0.1, 5.0, 10.0
-"""Seconds before it is started again: the first time, at most, and of life after which the first counts again."""
+"""Seconds before a restart: the first time, at most, and the uptime after which the first pause applies again."""
 
 KILL = 5.0
-"""Seconds from being told to end to being killed."""
+"""Seconds between SIGTERM and SIGKILL."""
 
 _END_WITH_PARENT = """
 import ctypes, os, signal, sys
@@ -54,28 +54,28 @@ class EnvoyProcess:
         self,
         *,
         binary: str,
-        behaviour: EnvoyConfig,
+        config: EnvoyConfig,
         files: Callable[[], Files],
         endpoints: Callable[[], Iterable[Endpoint]],
-        follow: Callable[[Callable[[], None]], None],
+        subscribe: Callable[[Callable[[], None]], None],
         certificate: Callable[[], tuple[bytes, bytes]],
     ) -> None:
-        """`follow` has a function called after each change of the `endpoints`; `certificate` gives what clients are
-        met with, certificate and key, and is asked if there is to be TLS."""
+        """`subscribe` has a function called after each change of the `endpoints`. `certificate` reads the certificate and
+        the key that clients are shown, if they connect with TLS."""
         self._binary = binary
-        self._behaviour = behaviour
+        self._config = config
         self._make_files = files
         self._endpoints = endpoints
-        self._follow = follow
+        self._subscribe = subscribe
         self._certificate = certificate
         self._process: asyncio.subprocess.Process | None = None
         self._watch: asyncio.Task[None] | None = None
-        self.port = behaviour.listen.port
+        self.port = config.listen.port
         """The port in use, once started."""
 
     @property
     def pid(self) -> int | None:
-        """The process's number, while it runs."""
+        """The process id, while it runs."""
         process = self._process
         return process.pid if process is not None and process.returncode is None else None
 
@@ -84,32 +84,37 @@ class EnvoyProcess:
         self._program = find_binary(self._binary)
         self._files = self._make_files()
         self._admin = EnvoyAdmin(self._files.admin)
-        self.tell_endpoints()
-        self._follow(self.tell_endpoints)
-        if self._behaviour.tls:
-            self.renew_certificate()
+        self.update_endpoints()
+        self._subscribe(self.update_endpoints)
+        self.renew_certificate()
         self._write()
         await self._launch()
         self.port = await self._admin.port()
-        listen = replace(self._behaviour.listen, port=self.port)
-        self._behaviour = replace(self._behaviour, listen=listen)  # should it have to start again
+        listen = replace(self._config.listen, port=self.port)
+        self._config = replace(self._config, listen=listen)  # for a restart
         self._write()
         self._watch = asyncio.create_task(self._supervise(), name="envoy")
 
-    def tell_endpoints(self) -> None:
-        """Tells it where the model servers are."""
+    def update_endpoints(self) -> None:
+        """Gives it the addresses of the model servers."""
         endpoints = tuple(self._endpoints())
         for endpoint in endpoints:
             if not reachable(endpoint):
-                log.warning("Envoy can't be told of an endpoint", endpoint=endpoint.name, address=endpoint.authority)
+                log.warning(
+                    "Envoy can't reach an endpoint at such an address",
+                    endpoint=endpoint.name,
+                    address=endpoint.authority,
+                )
         put(self._files.endpoints, endpoints_resource(endpoints))
 
     def renew_certificate(self) -> None:
-        """Tells it what clients are to be met with. Raises `OSError`."""
+        """Gives it the certificate that clients are shown, if they connect with TLS. Raises `OSError`."""
+        if not self._config.tls:
+            return
         put(self._files.certificate, certificate_resource(*self._certificate()))
 
     async def stop(self, timeout: float) -> None:  # noqa: ASYNC109 - a bound, not a cancel scope
-        """Lets the requests under way end for `timeout` seconds, then ends it."""
+        """Lets the requests in flight finish for `timeout` seconds, then ends it."""
         if self._watch is not None:
             self._watch.cancel()
             await asyncio.gather(self._watch, return_exceptions=True)
@@ -119,7 +124,7 @@ class EnvoyProcess:
         with suppress(TimeoutError, OSError, aiohttp.ClientError):
             await self._admin.drain()
             async with asyncio.timeout(timeout):
-                while await self._admin.requests():  # noqa: ASYNC110 - another process's
+                while await self._admin.requests():  # noqa: ASYNC110 - of another process
                     await asyncio.sleep(LOOK)
         with suppress(ProcessLookupError):
             process.terminate()
@@ -130,10 +135,10 @@ class EnvoyProcess:
             await process.wait()
 
     def _write(self) -> None:
-        put(self._files.bootstrap, bootstrap(self._behaviour, self._files))
+        put(self._files.bootstrap, bootstrap(self._config, self._files))
 
     async def _launch(self) -> None:
-        """Starts it and waits until it serves. Raises `OSError` with what it said if it does not."""
+        """Starts it and waits until it serves. Raises `OSError` if it does not."""
         self._files.admin.unlink(missing_ok=True)
         self._process = process = await asyncio.create_subprocess_exec(
             *_command(self._program_arguments()), stdin=asyncio.subprocess.DEVNULL, start_new_session=True
@@ -142,17 +147,17 @@ class EnvoyProcess:
             async with asyncio.timeout(START):
                 while not await self._admin.is_ready():
                     if process.returncode is not None:
-                        raise OSError(f"Envoy ended with code {process.returncode} before it served; it said why above")
+                        raise OSError(f"Envoy ended with code {process.returncode} before it served; see its log above")
                     await asyncio.sleep(LOOK)
         except TimeoutError:
             process.kill()
             raise OSError(f"Envoy was not ready within {START:g} s") from None
 
     def _program_arguments(self) -> Sequence[str]:
-        behaviour = self._behaviour
-        arguments = [str(self._program), "-c", str(self._files.bootstrap), "-l", behaviour.log_level]
+        config = self._config
+        arguments = [str(self._program), "-c", str(self._files.bootstrap), "-l", config.log_level]
         arguments += ["--use-dynamic-base-id", "--disable-hot-restart", "--drain-time-s", "1"]
-        return [*arguments, "--concurrency", str(behaviour.concurrency)] if behaviour.concurrency else arguments
+        return [*arguments, "--concurrency", str(config.concurrency)] if config.concurrency else arguments
 
     async def _supervise(self) -> None:
         pause = FIRST_PAUSE

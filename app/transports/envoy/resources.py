@@ -1,4 +1,4 @@
-"""What Envoy takes over while it runs: files that are moved to where it looks."""
+"""Resources that Envoy reloads while it runs, from files that are moved into place."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ _API = "type.googleapis.com/envoy"
 
 
 def endpoints_resource(endpoints: Iterable[Endpoint]) -> Mapping[str, Any]:
-    """The model servers. Those that Envoy can't be told are left out: it takes no host names, and no Unix sockets."""
-    told = [_told(endpoint) for endpoint in endpoints if reachable(endpoint)]
+    """The model servers, without those that are not `reachable`."""
+    lb_endpoints = [_lb_endpoint(endpoint) for endpoint in endpoints if reachable(endpoint)]
     assignment = {
         "@type": f"{_API}.config.endpoint.v3.ClusterLoadAssignment",
         "cluster_name": POOL,
-        "endpoints": [{"lb_endpoints": told}],
+        "endpoints": [{"lb_endpoints": lb_endpoints}],
     }
     return {"resources": [assignment]}
 
 
 def reachable(endpoint: Endpoint) -> bool:
-    """Whether a proxy can be told to go there: it needs an IP address and a port."""
+    """Whether a proxy can reach it: by IP address and port, not by a host name or a Unix socket."""
     return parse_authority(endpoint.authority) is not None
 
 
 def certificate_resource(certificate: bytes, key: bytes) -> Mapping[str, Any]:
-    """What clients are met with; PEM."""
+    """The server certificate and its key, both in PEM."""
     secret = {
         "@type": f"{_API}.extensions.transport_sockets.tls.v3.Secret",
         "name": CERTIFICATE,
@@ -46,16 +46,16 @@ def certificate_resource(certificate: bytes, key: bytes) -> Mapping[str, Any]:
 
 
 def put(path: Path, content: Mapping[str, Any]) -> None:
-    """Writes a file, which others than the user can't read, and moves it into place."""
+    """Writes a file that only the user can read, and moves it into place."""
     new = path.with_suffix(".new")
     with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         file.write(orjson.dumps(content))
     new.replace(path)
 
 
-def _told(endpoint: Endpoint) -> Mapping[str, Any]:
+def _lb_endpoint(endpoint: Endpoint) -> Mapping[str, Any]:
     address = {"socket_address": {"address": endpoint.address, "port_value": endpoint.port}}
-    told: dict[str, Any] = {"endpoint": {"address": address, "hostname": endpoint.host_header}}
+    lb_endpoint: dict[str, Any] = {"endpoint": {"address": address, "hostname": endpoint.host_header}}
     if endpoint.tls:
-        told["metadata"] = {"filter_metadata": {"envoy.transport_socket_match": {HTTPS: endpoint.address}}}
-    return told
+        lb_endpoint["metadata"] = {"filter_metadata": {"envoy.transport_socket_match": {HTTPS: endpoint.address}}}
+    return lb_endpoint

@@ -1,4 +1,4 @@
-"""Whether the process lives and whether it is ready, in gRPC's own health protocol."""
+"""Liveness and readiness in the gRPC health checking protocol."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from grpc_health.v1.health_pb2_grpc import HealthServicer
 
 LIVENESS = "liveness"
 READINESS = ("", "readiness", "envoy.service.ext_proc.v3.ExternalProcessor", "inference-extension")
-"""Names of services that are served when the process is ready; those that gateways and manifests ask for."""
+"""Names of services that are `SERVING` when the process is ready: those that gateways and manifests ask for."""
 
 INTERVAL = 0.2
-"""Seconds between two looks at the state for those who watch it."""
+"""Seconds between two checks of the state for `Watch`."""
 
 
 class Health(HealthServicer):
-    """Answers from the state as it is when asked."""
+    """Reports the current state."""
 
     def __init__(self, ready: Callable[[], bool]) -> None:
         self._ready = ready
         self._stopped = asyncio.Event()
 
-    def stop_telling(self) -> None:
-        """Ends the streams of those who watch."""
+    def shut_down(self) -> None:
+        """Ends the streams of `Watch`."""
         self._stopped.set()
 
     async def Check(self, request: HealthCheckRequest, context: Any) -> HealthCheckResponse:  # noqa: N802 - gRPC's name
-        """The status of a service; `NOT_FOUND` for one of another name."""
+        """The status of a service; `NOT_FOUND` for an unknown name."""
         status = self._status(request.service)
         if status == HealthCheckResponse.SERVICE_UNKNOWN:
             await context.abort(grpc.StatusCode.NOT_FOUND, f"unknown service {request.service!r}")
         return HealthCheckResponse(status=status)
 
-    async def List(self, request: HealthListRequest, context: Any) -> HealthListResponse:  # noqa: ARG002, N802
+    async def List(self, request: HealthListRequest, context: Any) -> HealthListResponse:  # noqa: N802
         """The status of each service."""
         names = (LIVENESS, *READINESS)
         return HealthListResponse(statuses={name: HealthCheckResponse(status=self._status(name)) for name in names})
@@ -45,14 +45,14 @@ class Health(HealthServicer):
     async def Watch(  # noqa: N802 - gRPC's name
         self,
         request: HealthCheckRequest,
-        context: Any,  # noqa: ARG002
+        context: Any,
     ) -> AsyncIterator[HealthCheckResponse]:
         """The status of a service now and whenever it changes."""
-        told: int | None = None
+        last: int | None = None
         while not self._stopped.is_set():
             status = self._status(request.service)
-            if status != told:
-                told = status
+            if status != last:
+                last = status
                 yield HealthCheckResponse(status=status)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stopped.wait(), INTERVAL)

@@ -1,4 +1,4 @@
-"""One stream of external processing: the request taken in, routed, and followed to the end of its answer."""
+"""One stream of external processing: the request parsed, routed, and followed to the end of its response."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Never, Protocol
 
 import grpc.aio
 import structlog
-from envoy.service.ext_proc.v3.external_processor_pb2_grpc import ExternalProcessorServicer
+from structlog.contextvars import bind_contextvars
 
 from app.domain.decision import Decision
 from app.domain.errors import RoutingError, UpstreamError, UpstreamTimeoutError
@@ -21,12 +21,12 @@ from app.transports.errors import REASON_HEADER
 from app.transports.ext_proc.reading import model_rewrite_of, target_of
 from app.transports.ext_proc.stream import Arrived, ProtocolError, ResponseChunk, ResponseStarted, Stream
 from app.transports.ext_proc.writing import Forward, immediate
-from app.transports.receiving import ReceivedRequest, path_of, receive, request_id_of
+from app.transports.receiving import ReceivedRequest, Receiver, path_of, request_id_of
 
 log = structlog.get_logger("pointsman.ext_proc")
 
 MARK = "x-went-into-resp-headers"
-"""By which the Go pickers mark an answer that came by them."""
+"""The Go pickers mark each response with this header."""
 
 
 class Context(Protocol):
@@ -44,28 +44,31 @@ class Context(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What is heard from the proxy and told to it."""
+    """What a proxy may ask for, and what it is sent."""
 
     subset: bool = True
-    """Whether the proxy may say which endpoints a request can go to."""
+    """Whether the proxy may restrict the endpoints that a request can go to."""
     endpoint_scores: bool = False
-    """Whether it is told the total score of each endpoint."""
+    """Whether it is sent the total score of each endpoint."""
 
 
-class Processor(ExternalProcessorServicer):
-    """The service that proxies call."""
+class Processor:
+    """Serves the streams of one configuration."""
 
-    def __init__(self, *, router: Router, admission: Admission[Limits], options: Options) -> None:
+    def __init__(
+        self, *, router: Router, receiver: Receiver, admission: Admission, limits: Limits, options: Options
+    ) -> None:
         self._router = router
+        self._receiver = receiver
         self._admission = admission
-        self.options = options
-        """May be replaced at any time."""
+        self._limits = limits
+        self._options = options
 
-    async def Process(self, request_iterator: object, context: Context) -> None:  # noqa: ARG002, N802 - gRPC's names
-        """One request. What can't be served gets an immediate response; a stream that ends early counts as left."""
-        refusal = self._admission.enter(None)
+    async def process(self, context: Context) -> None:
+        """Serves one request. An immediate response rejects it; a stream that ends early counts as client-left."""
+        rejection = self._admission.enter(self._limits, None)
         try:
-            await _Conversation(self._router, self._admission.limits, self.options, context).hold(refusal)
+            await _Conversation(self._router, self._receiver, self._limits, self._options, context).run(rejection)
         finally:
             self._admission.leave()
 
@@ -73,44 +76,45 @@ class Processor(ExternalProcessorServicer):
 class _Conversation:
     """One stream."""
 
-    __slots__ = ("_context", "_id", "_limits", "_options", "_router", "_stream")
+    __slots__ = ("_context", "_id", "_limits", "_options", "_receiver", "_router", "_stream")
 
-    def __init__(self, router: Router, limits: Limits, options: Options, context: Context) -> None:
+    def __init__(self, router: Router, receiver: Receiver, limits: Limits, options: Options, context: Context) -> None:
         self._router = router
+        self._receiver = receiver
         self._limits = limits
         self._options = options
         self._context = context
         self._stream = Stream(body_limit=limits.body_bytes)
         self._id = ""
 
-    async def hold(self, refusal: RoutingError | None) -> None:
-        """To the end of the stream. With a `refusal` it is a short one."""
+    async def run(self, rejection: RoutingError | None) -> None:
+        """Serves the stream to its end. With a `rejection` the request gets just that."""
         try:
-            arrived = await self._arrival(refusal)
+            arrived = await self._arrival(rejection)
             if arrived is not None:
                 await self._serve(arrived)
         except RoutingError as error:
             await self._context.write(immediate(error, self._id))
         except ProtocolError as error:
-            log.warning("the proxy does not keep to the protocol", id=self._id, reason=str(error))
+            log.warning("the proxy violates the protocol", reason=str(error))
             await self._context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         except (grpc.aio.AbortError, grpc.aio.UsageError):
             raise
-        except Exception as error:  # a fault of ours, which must not end in a bare stream
-            log.exception("request failed", id=self._id)
+        except Exception as error:  # a bug of ours, which must not end in a bare stream
+            log.exception("request failed")
             await self._context.write(immediate(error, self._id))
 
-    async def _arrival(self, refusal: RoutingError | None) -> Arrived | None:
-        """The request; None if the stream ends before it is there, or the proxy answers itself."""
+    async def _arrival(self, rejection: RoutingError | None) -> Arrived | None:
+        """The request; None if the stream ends before it is complete, or the proxy responds itself."""
         stream = self._stream
         while (message := await self._context.read()) is not grpc.aio.EOF:
             if message.observability_mode:
-                log.warning("the proxy only watches, and a request that it only tells of can't be routed")
+                log.warning("the proxy is in observability mode, in which requests can't be routed")
                 return None
             try:
                 event = stream.receive(message)
-                if refusal is not None:
-                    raise refusal
+                if rejection is not None:
+                    raise rejection
             except RoutingError as error:
                 self._name()
                 self._router.refuse(InferenceRequest(self._id, self._path, self._method), error)
@@ -124,15 +128,15 @@ class _Conversation:
         return None
 
     async def _serve(self, arrived: Arrived) -> None:
-        taken = self._take_in(arrived)
+        received = self._receive(arrived)
         subset = arrived.subset if self._options.subset else None
-        async with self._router.route(taken.request, subset) as route:
-            self._stream.forward(self._forward(route.decision, taken, arrived))
+        async with self._router.route(received.request, subset) as route:
+            self._stream.forward(self._forward(route.decision, received, arrived))
             await self._send()
             await self._follow(route)
 
     async def _follow(self, route: Route) -> None:
-        """Passes the answer on, to its end."""
+        """Relays the response to its end."""
         stream, usage = self._stream, None
         while (message := await self._context.read()) is not grpc.aio.EOF:
             event = stream.receive(message)
@@ -157,44 +161,43 @@ class _Conversation:
         if not stream.ends_with_head:
             route.ending = Ending.CLIENT_LEFT
 
-    def _begin(self, route: Route, answer: ResponseStarted) -> None:
-        if answer.served_by:
-            route.served_by(answer.served_by)
-        if answer.failure:
-            kind = UpstreamTimeoutError if "timeout" in answer.failure else UpstreamError
-            failure = kind(route.endpoint.name, answer.failure)
+    def _begin(self, route: Route, response: ResponseStarted) -> None:
+        if response.served_by:
+            route.served_by(response.served_by)
+        if response.failure:
+            kind = UpstreamTimeoutError if "timeout" in response.failure else UpstreamError
+            failure = kind(route.endpoint.name, response.failure)
             route.broken_off(failure)
             raise failure
-        route.first_byte(answer.status)
-        served_by = answer.served_by or route.endpoint.authority
-        removed = (REASON_HEADER,) if REASON_HEADER in answer.headers else ()
+        route.first_byte(response.status)
+        served_by = response.served_by or route.endpoint.authority
+        removed = (REASON_HEADER,) if REASON_HEADER in response.headers else ()
         self._stream.begin_response({MARK: "true", REQUEST_ID: self._id, SERVED: served_by}, removed)
 
-    def _take_in(self, arrived: Arrived) -> ReceivedRequest:
+    def _receive(self, arrived: Arrived) -> ReceivedRequest:
         headers, body = arrived.headers, arrived.body
         raw = RawRequest(self._id, self._path, body, self._method, headers, len(body))
         if not arrived.whole:
             return ReceivedRequest(raw.parsed(), None)
-        return receive(
-            self._router,
+        return self._receiver.receive(
             raw,
             encoding=headers.get("content-encoding", ""),
             model=model_rewrite_of(headers),
             limit=self._limits.body_bytes,
         )
 
-    def _forward(self, decision: Decision, taken: ReceivedRequest, arrived: Arrived) -> Forward:
+    def _forward(self, decision: Decision, received: ReceivedRequest, arrived: Arrived) -> Forward:
         headers = arrived.headers
         sets: list[tuple[str, str]] = []
         removed = [name for name in headers if name in FOR_THE_ROUTER and name != DESTINATION]
         if headers.get(REQUEST_ID) != self._id:
             sets.append((REQUEST_ID, self._id))
-        if taken.body is not None:
-            sets.append(("content-length", str(len(taken.body))))
+        if received.body is not None:
+            sets.append(("content-length", str(len(received.body))))
             removed += [name for name in ("content-encoding",) if name in headers]
         destination = ",".join([endpoint.authority for endpoint in decision.endpoints])
         scores = _scores(decision) if self._options.endpoint_scores else None
-        return Forward(destination, taken.body, tuple(sets), tuple(removed), scores)
+        return Forward(destination, received.body, tuple(sets), tuple(removed), scores)
 
     async def _send(self) -> None:
         for message in self._stream.take():
@@ -202,6 +205,7 @@ class _Conversation:
 
     def _name(self) -> None:
         self._id = request_id_of(self._stream.headers.get(REQUEST_ID, ""))
+        bind_contextvars(id=self._id)
 
     @property
     def _path(self) -> str:

@@ -1,4 +1,4 @@
-"""What stands in the messages that a proxy sends."""
+"""Reads the messages that a proxy sends."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from app.transports.control_headers import MODEL_REWRITE, SERVED, SUBSET
 SUBSET_NAMESPACE = "envoy.lb.subset_hint"
 BALANCING_NAMESPACE = "envoy.lb"
 ATTRIBUTES = "envoy.filters.http.ext_proc"
-"""Under which Envoy sends the attributes that it was configured to send."""
+"""Namespace of the attributes that Envoy is configured to send."""
 
-_FAILED = ("upstream_", "no_healthy_upstream")
-"""What Envoy's details begin with when an endpoint failed."""
+_FAILURE_PREFIXES = ("upstream_", "no_healthy_upstream")
+"""Prefixes of Envoy's response code details if an endpoint failed."""
 
 Headers = Mapping[str, str]
 
 
 def headers_of(message: HttpHeaders) -> Headers:
-    """The headers: lower-case names, repeated ones joined by a comma; pseudo-headers such as `:path` among them."""
+    """The headers, pseudo-headers such as `:path` included, by lower-case name. Repeated ones are joined by commas."""
     headers: dict[str, str] = {}
     for header in message.headers.headers:
         name = header.key.lower()
@@ -33,21 +33,21 @@ def headers_of(message: HttpHeaders) -> Headers:
 
 
 def model_rewrite_of(headers: Headers) -> str:
-    """The model that is to be served instead of the one that the body names; the empty string for none."""
+    """The model to serve instead of the one in the body; empty for no rewrite."""
     return next(filter(None, (headers.get(name, "").strip() for name in MODEL_REWRITE)), "")
 
 
 def target_of(headers: Headers) -> str:
-    """The request's target."""
+    """The request target: path and query."""
     names = (":path", "x-original-path", "x-forwarded-path")
     return next(filter(None, (headers.get(name) for name in names)), "/")
 
 
 def subset_of(message: ProcessingRequest) -> frozenset[str] | None:
-    """The addresses that the request may go to, as `Endpoint.authority`; None if the message does not say.
+    """The addresses that the request may go to, as in `Endpoint.authority`; None if the message does not restrict them.
 
-    The protocol asks for a list of texts; a text of several, parted by commas, is taken as well. What is no `ip:port`
-    is nobody's address.
+    The protocol requires a list of strings; one string of addresses separated by commas is accepted too. Entries
+    other than `ip:port` match no endpoint.
     """
     if not message.HasField("metadata_context"):
         return None
@@ -58,32 +58,32 @@ def subset_of(message: ProcessingRequest) -> frozenset[str] | None:
     value: Value = hint[SUBSET]
     kind = value.WhichOneof("kind")
     if kind == "list_value":
-        told = [entry.string_value for entry in value.list_value.values if entry.HasField("string_value")]
+        addresses = [entry.string_value for entry in value.list_value.values if entry.HasField("string_value")]
     elif kind == "string_value":
-        told = value.string_value.split(",")
+        addresses = value.string_value.split(",")
     else:
         return None
-    return frozenset(filter(None, map(parse_authority, told)))
+    return frozenset(filter(None, map(parse_authority, addresses)))
 
 
 def served_by(message: ProcessingRequest) -> str:
-    """The address of the endpoint that answered; the empty string if the proxy does not say."""
+    """The address of the endpoint that responded; empty if the proxy does not report it."""
     if message.HasField("metadata_context"):
         namespaces = message.metadata_context.filter_metadata
         if BALANCING_NAMESPACE in namespaces:
-            told = _text(namespaces[BALANCING_NAMESPACE], SERVED)
-            if told:
-                return parse_authority(told) or ""
+            address = _text(namespaces[BALANCING_NAMESPACE], SERVED)
+            if address:
+                return parse_authority(address) or ""
     return parse_authority(_text(_attributes(message), "upstream.address")) or ""
 
 
 def failure_of(message: ProcessingRequest) -> str:
-    """Why the proxy answers itself, for want of an endpoint's answer; the empty string if it does not or does not say.
+    """How the endpoint failed, if the proxy responds in its place; empty if it does not, or does not report it.
 
-    It says so when it is configured to send the attribute `response.code_details`.
+    The proxy reports it if it is configured to send the attribute `response.code_details`.
     """
     details = _text(_attributes(message), "response.code_details")
-    return details if details.startswith(_FAILED) else ""
+    return details if details.startswith(_FAILURE_PREFIXES) else ""
 
 
 def _attributes(message: ProcessingRequest) -> Struct | None:

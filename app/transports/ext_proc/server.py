@@ -1,127 +1,180 @@
-"""The gRPC server that proxies call, and the one that tells whether it is well."""
+"""The gRPC servers of the process: the one that proxies call, and the one for health checks."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import datetime as dt
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import NamedTuple
 
-import grpc.aio
-from envoy.service.ext_proc.v3.external_processor_pb2_grpc import add_ExternalProcessorServicer_to_server
-from grpc_health.v1.health_pb2_grpc import add_HealthServicer_to_server
-
-from app.domain.addresses import LONGEST_SOCKET
-from app.transports.admission import Admission, Limits
-from app.transports.ext_proc.certificates import Certificates
+from app.transports.admission import Admission
+from app.transports.ext_proc.certificates import Identity, credentials, self_signed
 from app.transports.ext_proc.health import Health
-from app.transports.ext_proc.processor import Processor
-from app.transports.listening import Address, Listener, Opened
+from app.transports.ext_proc.port import GrpcPort, serves_health, serves_streams
+from app.transports.ext_proc.processor import Context
+from app.transports.listening import Address, OwnPorts, require_free
 
 GOING_AWAY = 30.0
-"""Seconds that streams have to end on a port that is left for another one."""
+"""Seconds that streams have to end on a port that is closed by a reload."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExtProcService:
+    """What one configuration serves to proxies."""
+
+    listen: Address
+    health: Address | None
+    """Where gRPC health is served without TLS; None for nowhere."""
+    tls: bool
+    identity: Identity | None
+    """The configured certificate; None for the self-signed one of the process."""
+    message_bytes: int
+    """Largest gRPC message, and with it the largest buffered body."""
+    process: Callable[[Context], Awaitable[None]]
+    """Serves one stream."""
+
+
+class _Key(NamedTuple):
+    """What a gRPC server can't change once it listens."""
+
+    address: Address
+    health_only: bool = False
+    tls: bool = False
+    verifies_clients: bool = False
+    message_bytes: int = 0
 
 
 class ExtProcServer:
-    """Listens on one port for requests, and on another for questions about health."""
+    """Serves each stream by the configuration that is current when it begins.
+
+    A port is handed to the next configuration if all of its `_Key` is the same; else a new one is opened first.
+    """
 
     def __init__(
-        self,
-        *,
-        listen: Address,
-        listen_for_health: Address | None,
-        processor: Processor,
-        health: Health,
-        admission: Admission[Limits],
-        certificates: Certificates | None = None,
-        message_bytes: int = 64 * 1024 * 1024,
+        self, *, service: Callable[[], ExtProcService | None], ready: Callable[[], bool], own_ports: OwnPorts
     ) -> None:
-        """Without `certificates` it speaks plainly. `message_bytes` bounds a message, and with it a buffered body."""
-        self.processor = processor
-        self._health = health
-        self._admission = admission
-        self.certificates = certificates
-        """What proxies are met with; may be renewed."""
-        self._message_bytes = message_bytes
-        self._leaving: set[asyncio.Task[None]] = set()
-        self._servers: list[grpc.aio.Server] = []
-        self._left: list[grpc.aio.Server] = []
-        self.listener = Listener(listen, self._open)
-        """What moves it to another address."""
-        self._health_listener = (
-            None if listen_for_health is None else Listener(listen_for_health, self._open_for_health)
-        )
+        """`service` gives the current one; `ready` whether the process is."""
+        self._service = service
+        self._own_ports = own_ports
+        self._health = Health(ready)
+        self._ports: dict[_Key, GrpcPort] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+        self._closing_ports: set[GrpcPort] = set()
+        self.admission = Admission()
 
     @property
     def port(self) -> int:
-        """The port in use, once started."""
-        return self.listener.port
+        """The port that proxies call; 0 for a Unix socket. Raises `LookupError` if there is none."""
+        return self._port(health_only=False)
 
     @property
-    def health_port(self) -> int | None:
-        """The port for questions about health, if there is one."""
-        return None if self._health_listener is None else self._health_listener.port
+    def health_port(self) -> int:
+        """The port for health checks. Raises `LookupError` if there is none."""
+        return self._port(health_only=True)
 
-    async def start(self) -> None:
-        """Opens the ports. Raises `OSError` if one can't be opened."""
-        await self.listener.start()
-        if self._health_listener is not None:
-            await self._health_listener.start()
+    async def bind(self, service: ExtProcService | None) -> None:
+        """Opens the ports that are not open yet. Raises `OSError` if one can't be opened; call `abandon` then."""
+        for key in _keys(service):
+            if key not in self._ports:
+                await require_free(key.address, self._own_ports)
+                self._ports[key] = self._open(key, service)
+                self._own_ports.add(key.address.port)
+
+    async def serve(self, service: ExtProcService | None) -> None:
+        """Accepts connections on the ports of `service`, and on no others."""
+        keys = set(_keys(service))
+        for key in keys:
+            await self._ports[key].start()
+        for key in self._ports.keys() - keys:
+            self._own_ports.remove(key.address.port)
+            self._close_later(self._ports.pop(key))
+
+    async def abandon(self) -> None:
+        """Closes the ports that nothing serves."""
+        for key, port in tuple(self._ports.items()):
+            if not port.started:
+                self._own_ports.remove(key.address.port)
+                await self._ports.pop(key).stop(0)
 
     async def stop(self, timeout: float) -> None:  # noqa: ASYNC109 - a bound, not a cancel scope
-        """Takes no more streams, lets those that are open end for `timeout` seconds, then breaks them off."""
-        self._admission.draining = True
-        self._health.stop_telling()
-        await asyncio.gather(*(server.stop(timeout) for server in (*self._servers, *self._left)), *self._leaving)
+        """Accepts no more streams, lets those that are open finish for `timeout` seconds, then aborts them."""
+        self.admission.draining = True
+        self._health.shut_down()
+        ports = (*self._ports.values(), *self._closing_ports)
+        await asyncio.gather(*(port.stop(timeout) for port in ports), *self._closing)
 
-    async def _open(self, address: Address) -> Opened:
-        server = self._server()
-        add_ExternalProcessorServicer_to_server(self.processor, server)
-        credentials = None if self.certificates is None else self.certificates.credentials()
-        return await self._listen(server, address, credentials)
+    def _open(self, key: _Key, service: ExtProcService | None) -> GrpcPort:
+        port = GrpcPort(key.address, key.message_bytes)
+        serves_health(port.server, self._health)
+        if not key.health_only:
+            serves_streams(port.server, self._process)
+        if key.tls:
+            first = self._self_signed if service is None or service.identity is None else service.identity
+            port.open(credentials(first, self._identity))
+        else:
+            port.open(None)
+        return port
 
-    async def _open_for_health(self, address: Address) -> Opened:
-        return await self._listen(self._server(), address, None)
+    async def _process(self, context: Context) -> None:
+        service = self._service()
+        if service is not None:
+            await service.process(context)
 
-    def _server(self) -> grpc.aio.Server:
-        server = grpc.aio.server(options=self._options)
-        add_HealthServicer_to_server(self._health, server)
-        return server
+    def _identity(self) -> Identity | None:
+        """What proxies are shown from now on; None for no change."""
+        service = self._service()
+        if service is None or not service.tls:
+            return None
+        return service.identity or self._self_signed
 
-    async def _listen(
-        self, server: grpc.aio.Server, address: Address, credentials: grpc.ServerCredentials | None
-    ) -> Opened:
-        where = address.bind if address.socket is not None else _host_and_port(address)
-        if address.socket is not None and len(address.socket.encode()) > LONGEST_SOCKET:
-            raise OSError(f"can't listen on {where}: the path of a Unix socket has at most {LONGEST_SOCKET} bytes")
-        try:
-            if credentials is None:
-                port = server.add_insecure_port(where)
-            else:
-                port = server.add_secure_port(where, credentials)
-        except RuntimeError as error:  # it does not say why
-            raise OSError(f"can't listen on {where}: it is in use, or not an address of this machine") from error
-        await server.start()
-        self._servers.append(server)
+    @cached_property
+    def _self_signed(self) -> Identity:
+        return self_signed(dt.datetime.now(dt.UTC))
 
-        async def close() -> None:
-            self._servers.remove(server)
-            self._left.append(server)
-            task = asyncio.create_task(server.stop(GOING_AWAY))
-            self._leaving.add(task)
-            task.add_done_callback(self._leaving.discard)
-            task.add_done_callback(lambda _: self._left.remove(server))
+    def _port(self, *, health_only: bool) -> int:
+        for key, port in self._ports.items():
+            if key.health_only is health_only:
+                return port.number
+        raise LookupError("it does not listen")
 
-        return Opened(port, close)
+    def _close_later(self, port: GrpcPort) -> None:
+        self._closing_ports.add(port)
+        task = asyncio.create_task(port.stop(GOING_AWAY))
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+        task.add_done_callback(partial(self._closed, port))
 
-    @property
-    def _options(self) -> Sequence[tuple[str, int]]:
-        return (
-            ("grpc.max_receive_message_length", self._message_bytes),
-            ("grpc.max_send_message_length", -1),
-            ("grpc.so_reuseport", 0),
-            ("grpc.keepalive_permit_without_calls", 1),
-            ("grpc.http2.min_recv_ping_interval_without_data_ms", 5000),
-        )
+    def _closed(self, port: GrpcPort, _: asyncio.Task[None]) -> None:
+        self._closing_ports.discard(port)
 
 
-def _host_and_port(address: Address) -> str:
-    return f"[{address.bind}]:{address.port}" if ":" in address.bind else f"{address.bind}:{address.port}"
+class ExtProcListener:
+    """Where one configuration listens for proxies."""
+
+    def __init__(self, server: ExtProcServer, service: ExtProcService | None) -> None:
+        self._server = server
+        self._service = service
+
+    async def bind(self) -> None:
+        """Opens new ports. Raises `OSError`."""
+        await self._server.bind(self._service)
+
+    async def serve(self) -> None:
+        """Accepts connections there, and nowhere else."""
+        await self._server.serve(self._service)
+
+    async def abandon(self) -> None:
+        """Closes what `bind` opened."""
+        await self._server.abandon()
+
+
+def _keys(service: ExtProcService | None) -> Iterator[_Key]:
+    if service is None:
+        return
+    identity = service.identity
+    verifies = service.tls and identity is not None and identity.client_authorities is not None
+    yield _Key(service.listen, tls=service.tls, verifies_clients=verifies, message_bytes=service.message_bytes)
+    if service.health is not None:
+        yield _Key(service.health, health_only=True, message_bytes=service.message_bytes)

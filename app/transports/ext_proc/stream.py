@@ -1,9 +1,9 @@
-"""One request as a proxy tells of it: messages in, events and messages out. No I/O.
+"""One request as external processing sees it: messages in, events and messages out. No I/O.
 
-A proxy is configured to send bodies in one of several modes, and says in which. In the one to be used, full duplex,
-nothing is answered before the whole request has come, and every piece of a body is given back. The others are served as
-far as they go: a buffered body is held by the proxy itself, and where it sends none before the headers are answered,
-the headers alone must do.
+A proxy is configured to send bodies in one of several modes, and announces the mode. In the recommended one, full
+duplex, nothing is sent back before the whole request has arrived, and every chunk of a body is returned. The other
+modes are served as far as they allow: a buffered body stays with the proxy, and where the proxy wants a reply to the
+headers before it sends the body, the headers alone decide.
 """
 
 from __future__ import annotations
@@ -30,41 +30,41 @@ from app.transports.ext_proc.reading import Headers, failure_of, headers_of, ser
 from app.transports.ext_proc.writing import Forward, forwarding, forwarding_headers, metadata, mutate, streamed
 
 COLLECTED = 1024 * 1024
-"""Bytes of a JSON answer that are held back to be given on in one piece; a larger one is passed on as it comes."""
+"""Bytes of a JSON response that are held back to return it in one go. A larger response is returned as it arrives."""
 
 _DUPLEX = ProcessingMode.FULL_DUPLEX_STREAMED
 _BUFFERED = (ProcessingMode.BUFFERED, ProcessingMode.BUFFERED_PARTIAL)
 
 
 class ProtocolError(Exception):
-    """A message that must not come now."""
+    """A message is not allowed in the current state."""
 
 
 class Arrived(NamedTuple):
-    """The request, as much of it as comes before it must go on."""
+    """The request, or as much of it as arrives before it must be forwarded."""
 
     headers: Headers
     body: bytes
     subset: frozenset[str] | None
-    """Addresses that it may go to; None for any."""
+    """Addresses of the endpoints that the request may go to; None for any."""
     whole: bool = True
-    """Whether the body is all there."""
+    """Whether the body is complete."""
 
 
 class ResponseStarted(NamedTuple):
-    """The head of the endpoint's answer, or of the proxy's own."""
+    """The head of the response, which is the endpoint's or the proxy's own."""
 
     status: int
     headers: Headers
     served_by: str
-    """Address of the endpoint; the empty string if the proxy does not say."""
+    """Address of the endpoint; empty if the proxy does not report it."""
     failure: str
-    """Why the proxy answers itself, for want of an endpoint's answer; empty if it does not or does not say."""
+    """How the endpoint failed, if the proxy responds in its place; empty if it does not, or does not report it."""
     last: bool
 
 
 class ResponseChunk(NamedTuple):
-    """More of the answer's body."""
+    """A chunk of the response body."""
 
     data: bytes
     last: bool
@@ -77,23 +77,23 @@ class _State(Enum):
     HEADERS = auto()
     BODY = auto()
     ARRIVED = auto()
-    ANSWER = auto()
-    ANSWER_BODY = auto()
+    RESPONSE = auto()
+    RESPONSE_BODY = auto()
     ENDED = auto()
 
 
-_GONE_ON = (_State.ANSWER, _State.ANSWER_BODY, _State.ENDED)
-"""The request was sent on; an endpoint may answer before the rest of it has passed by."""
+_FORWARDED = (_State.RESPONSE, _State.RESPONSE_BODY, _State.ENDED)
+"""The request was forwarded. The response may begin before the rest of the request has passed."""
 
 
 class Stream:
-    """The state of one stream. `receive` what comes, and send what `take` gives after it.
+    """The state of one stream: `receive` each message, then send those that `take` returns.
 
-    After `Arrived` comes `forward`, after `ResponseStarted` comes `begin_response`.
+    `Arrived` must be followed by `forward`, `ResponseStarted` by `begin_response`.
     """
 
     __slots__ = (
-        "_answer_mode", "_body", "_collected", "_has_body", "_headers", "_limit", "_mode", "_out", "_size", "_state",
+        "_body", "_collected", "_has_body", "_headers", "_limit", "_mode", "_out", "_response_mode", "_size", "_state",
         "_subset", "_trailers",
     )  # fmt: skip
 
@@ -102,7 +102,7 @@ class Stream:
         self._limit = body_limit
         self._state = _State.HEADERS
         self._mode: int = ProcessingMode.FULL_DUPLEX_STREAMED
-        self._answer_mode: int = ProcessingMode.FULL_DUPLEX_STREAMED
+        self._response_mode: int = ProcessingMode.FULL_DUPLEX_STREAMED
         self._headers: Headers = {}
         self._subset: frozenset[str] | None = None
         self._body: list[bytes] = []
@@ -114,48 +114,48 @@ class Stream:
 
     @property
     def headers(self) -> Headers:
-        """The request's headers, once they have come."""
+        """The request headers; empty until they arrive."""
         return self._headers
 
     @property
     def ends_with_head(self) -> bool:
-        """Whether nothing of the answer is to come but its head, which has come."""
-        return self._state is _State.ANSWER_BODY and self._answer_mode == ProcessingMode.NONE
+        """Whether the head of the response has arrived, and the proxy sends nothing after it."""
+        return self._state is _State.RESPONSE_BODY and self._response_mode == ProcessingMode.NONE
 
     def take(self) -> list[ProcessingResponse]:
-        """What is to be sent now, in order."""
+        """The messages to send now, in order. They are returned once."""
         out, self._out = self._out, []
         return out
 
     def receive(self, message: ProcessingRequest) -> Event | None:
-        """What `message` means, if it means anything yet.
+        """The event that `message` completes, if any.
 
-        Raises `BodyTooLargeError` for the request, `ProtocolError` for a message out of place.
+        Raises `BodyTooLargeError` for the request body, `ProtocolError` for a message that is not allowed now.
         """
         kind = message.WhichOneof("request")
         if kind == "response_body":
-            return self._answer_body(message.response_body)
+            return self._receive_response_body(message.response_body)
         if kind == "request_body":
             self._note_subset(message)
-            return self._request_body(message.request_body)
+            return self._receive_request_body(message.request_body)
         if kind == "request_headers":
             self._note_subset(message)
-            return self._request_headers(message.request_headers, message)
+            return self._receive_request_headers(message.request_headers, message)
         if kind == "response_headers":
-            return self._answer_headers(message.response_headers, message)
+            return self._receive_response_headers(message.response_headers, message)
         if kind == "request_trailers":
             self._note_subset(message)
-            return self._request_trailers(message.request_trailers)
+            return self._receive_request_trailers(message.request_trailers)
         if kind == "response_trailers":
-            return self._answer_trailers()
-        raise ProtocolError("a message without content")
+            return self._receive_response_trailers()
+        raise ProtocolError("empty message: expected headers, a body or trailers")
 
     # -- the request
 
     def forward(self, forward: Forward) -> None:
-        """The request goes on."""
+        """Forwards the request."""
         self._expect(_State.ARRIVED)
-        self._state = _State.ANSWER
+        self._state = _State.RESPONSE
         if self._trailers:
             forward = replace(forward, set_headers=(*forward.set_headers, (ONLY_ONCE, "true")))
         if self._mode in _BUFFERED and self._has_body:
@@ -181,44 +181,44 @@ class Stream:
         if subset is not None:
             self._subset = subset
 
-    def _request_headers(self, head: HttpHeaders, message: ProcessingRequest) -> Arrived | None:
+    def _receive_request_headers(self, head: HttpHeaders, message: ProcessingRequest) -> Arrived | None:
         self._expect(_State.HEADERS)
         if message.HasField("protocol_config"):
             self._mode = message.protocol_config.request_body_mode
-            self._answer_mode = message.protocol_config.response_body_mode
-            if ProcessingMode.GRPC in (self._mode, self._answer_mode):
-                raise ProtocolError("the body mode GRPC is not served; use FULL_DUPLEX_STREAMED, also for gRPC")
+            self._response_mode = message.protocol_config.response_body_mode
+            if ProcessingMode.GRPC in (self._mode, self._response_mode):
+                raise ProtocolError("body mode GRPC is not supported; use FULL_DUPLEX_STREAMED, for gRPC too")
         self._headers = headers_of(head)
         self._has_body = not head.end_of_stream
         if head.end_of_stream:
             return self._arrived()
         if self._mode == _DUPLEX or self._mode in _BUFFERED:
             self._state = _State.BODY
-            if self._mode in _BUFFERED:  # the proxy holds the headers back until the body is answered
+            if self._mode in _BUFFERED:  # the proxy sends the body after this reply, and holds the headers until then
                 self._out.append(ProcessingResponse(request_headers=HeadersResponse()))
             return None
         return self._arrived(whole=False)
 
-    def _request_body(self, piece: HttpBody) -> Arrived | None:
-        if self._mode == ProcessingMode.STREAMED and self._state in _GONE_ON:
+    def _receive_request_body(self, chunk: HttpBody) -> Arrived | None:
+        if self._mode == ProcessingMode.STREAMED and self._state in _FORWARDED:
             self._out.append(ProcessingResponse(request_body=BodyResponse()))
             return None
         self._expect(_State.BODY)
-        self._size += len(piece.body)
+        self._size += len(chunk.body)
         if self._size > self._limit:
             raise BodyTooLargeError(self._limit)
-        self._body.append(piece.body)
+        self._body.append(chunk.body)
         if self._mode in _BUFFERED:
-            return self._arrived(whole=piece.end_of_stream or self._mode == ProcessingMode.BUFFERED)
-        return self._arrived() if piece.end_of_stream else None
+            return self._arrived(whole=chunk.end_of_stream or self._mode == ProcessingMode.BUFFERED)
+        return self._arrived() if chunk.end_of_stream else None
 
-    def _request_trailers(self, _: HttpTrailers) -> Arrived | None:
-        if self._state is _State.ANSWER or (self._mode != _DUPLEX and self._state in _GONE_ON):
+    def _receive_request_trailers(self, _: HttpTrailers) -> Arrived | None:
+        if self._state is _State.RESPONSE or (self._mode != _DUPLEX and self._state in _FORWARDED):
             self._out.append(ProcessingResponse(request_trailers=TrailersResponse()))
             return None
         self._expect(_State.BODY)
         if self._mode in _BUFFERED:
-            raise ProtocolError("trailers after headers that were answered, without a body")
+            raise ProtocolError("request trailers without a body, which a buffered mode does not allow")
         self._trailers = True
         return self._arrived()
 
@@ -231,22 +231,22 @@ class Stream:
             self._body = [b"".join(self._body)]
         return self._body[0] if self._body else b""
 
-    # -- the answer
+    # -- the response
 
     def begin_response(self, headers: dict[str, str], removed: tuple[str, ...] = ()) -> None:
-        """The answer goes on, with `headers` set in it and those `removed` left out."""
-        answer = ProcessingResponse(response_headers=HeadersResponse())
+        """Returns the head of the response, with `headers` set and those named in `removed` removed."""
+        response = ProcessingResponse(response_headers=HeadersResponse())
         if headers or removed:
-            mutate(answer.response_headers.response.header_mutation, headers.items(), removed)
-        self._out.append(answer)
+            mutate(response.response_headers.response.header_mutation, headers.items(), removed)
+        self._out.append(response)
 
-    def _answer_headers(self, head: HttpHeaders, message: ProcessingRequest) -> ResponseStarted:
-        if self._state not in (_State.HEADERS, _State.BODY, _State.ANSWER):
-            raise ProtocolError("a second answer")
+    def _receive_response_headers(self, head: HttpHeaders, message: ProcessingRequest) -> ResponseStarted:
+        if self._state not in (_State.HEADERS, _State.BODY, _State.RESPONSE):
+            raise ProtocolError(f"unexpected response headers in state {self._state.name.lower()!r}")
         last = head.end_of_stream
-        self._state = _State.ENDED if last else _State.ANSWER_BODY
+        self._state = _State.ENDED if last else _State.RESPONSE_BODY
         headers = headers_of(head)
-        if self._answer_mode == _DUPLEX and headers.get("content-type", "").startswith("application/json"):
+        if self._response_mode == _DUPLEX and headers.get("content-type", "").startswith("application/json"):
             self._collected = []
             self._size = 0
         status = headers.get(":status", "")
@@ -258,21 +258,21 @@ class Stream:
             last,
         )
 
-    def _answer_body(self, piece: HttpBody) -> ResponseChunk:
-        self._expect(_State.ANSWER_BODY)
-        last = piece.end_of_stream
+    def _receive_response_body(self, chunk: HttpBody) -> ResponseChunk:
+        self._expect(_State.RESPONSE_BODY)
+        last = chunk.end_of_stream
         if last:
             self._state = _State.ENDED
-        if self._answer_mode != _DUPLEX:
+        if self._response_mode != _DUPLEX:
             self._out.append(ProcessingResponse(response_body=BodyResponse()))
         elif self._collected is None:
-            self._pass_on(piece.body, ends=last)
+            self._pass_on(chunk.body, ends=last)
         else:
-            self._collect(self._collected, piece.body, last=last)
-        return ResponseChunk(piece.body, last)
+            self._collect(self._collected, chunk.body, last=last)
+        return ResponseChunk(chunk.body, last)
 
-    def _answer_trailers(self) -> ResponseChunk:
-        self._expect(_State.ANSWER_BODY)
+    def _receive_response_trailers(self) -> ResponseChunk:
+        self._expect(_State.RESPONSE_BODY)
         self._state = _State.ENDED
         if self._collected:
             self._pass_on(b"".join(self._collected), ends=False)
@@ -291,4 +291,5 @@ class Stream:
 
     def _expect(self, state: _State) -> None:
         if self._state is not state:
-            raise ProtocolError(f"a message that does not fit: {state.name.lower()} in {self._state.name.lower()}")
+            expected, found = state.name.lower(), self._state.name.lower()
+            raise ProtocolError(f"unexpected message: it needs the state {expected!r}, the stream is in {found!r}")

@@ -1,4 +1,4 @@
-"""The messages that a proxy gets."""
+"""Builds the messages that are sent to a proxy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from app.transports.errors import REASON_HEADER, error_response_of, openai_body
 from app.transports.ext_proc.reading import BALANCING_NAMESPACE
 
 LARGEST_CHUNK = 62_000
-"""Bytes of a body that go into one message: with the rest of it that stays below 64 KiB."""
+"""Bytes of a body per message, so that the whole message stays below 64 KiB."""
 
 _GRPC_STATUS = {400: 3, 404: 5, 408: 4, 413: 8, 429: 8, 431: 3, 501: 12, 503: 14, 504: 4}
 _GRPC_INTERNAL = 13
@@ -29,27 +29,27 @@ _GRPC_INTERNAL = 13
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """What becomes of a request."""
+    """How to forward a request."""
 
     destination: str
-    """`ip:port`, or several with commas between, best first."""
+    """`ip:port`, or several separated by commas, best first."""
     body: bytes | None = None
-    """Goes on instead of the body that came."""
+    """Replaces the body; None keeps it."""
     set_headers: tuple[tuple[str, str], ...] = ()
     removed_headers: tuple[str, ...] = ()
     scores: Mapping[str, float] | None = None
-    """Score by address, to be told to the proxy."""
+    """Scores by address to send to the proxy; None sends none."""
 
 
 def forwarding(forward: Forward) -> CommonResponse:
-    """The request's headers as they go on."""
+    """The changes to the request headers."""
     change = CommonResponse(clear_route_cache=True)
     mutate(change.header_mutation, ((DESTINATION, forward.destination), *forward.set_headers), forward.removed_headers)
     return change
 
 
 def forwarding_headers(forward: Forward) -> ProcessingResponse:
-    """The answer to the request's headers. Not to be changed: where it says no more than where to go, it is shared."""
+    """The reply to the request headers. It must not be changed: one that only sets the destination is shared."""
     if forward.set_headers or forward.removed_headers or forward.scores is not None:
         return _forwarding_headers(forward)
     return _forwarding_to(forward.destination)
@@ -66,19 +66,19 @@ def _forwarding_to(destination: str) -> ProcessingResponse:
 
 
 def metadata(forward: Forward) -> Struct:
-    """What the proxy's load balancing is told: the same destination."""
-    told = Struct()
-    balancing = told.fields[BALANCING_NAMESPACE].struct_value.fields
+    """The dynamic metadata for the proxy's load balancer, with the same destination."""
+    struct = Struct()
+    balancing = struct.fields[BALANCING_NAMESPACE].struct_value.fields
     balancing[DESTINATION].string_value = forward.destination
     if forward.scores is not None:
         scores = balancing[SCORES].struct_value.fields
         for address, score in forward.scores.items():
             scores[address].number_value = score
-    return told
+    return struct
 
 
 def mutate(change: HeaderMutation, sets: Iterable[tuple[str, str]], removed: Iterable[str] = ()) -> None:
-    """Adds headers to be set, each in the place of what there is of that name, and to be removed."""
+    """Adds to `change` the headers to set, which replace all of the same name, and those to remove."""
     for name, value in sets:
         option = change.set_headers.add(append_action=_OVERWRITE)
         header = option.header
@@ -92,24 +92,23 @@ _OVERWRITE = 2  # OVERWRITE_IF_EXISTS_OR_ADD
 
 
 def streamed(body: bytes, *, ends: bool) -> Iterator[BodyResponse]:
-    """A body, or a piece of it, in chunks; an empty one in one."""
+    """A body, or a part of one, in chunks; at least one chunk, even if it is empty. `ends`: the body ends with it."""
     for at in range(0, len(body) or 1, LARGEST_CHUNK):
-        chunk = body[at : at + LARGEST_CHUNK]
         response = BodyResponse()
-        whole = response.response.body_mutation.streamed_response
-        whole.body = chunk
-        whole.end_of_stream = ends and at + LARGEST_CHUNK >= len(body)
+        chunk = response.response.body_mutation.streamed_response
+        chunk.body = body[at : at + LARGEST_CHUNK]
+        chunk.end_of_stream = ends and at + LARGEST_CHUNK >= len(body)
         yield response
 
 
 def immediate(error: Exception, request_id: str) -> ProcessingResponse:
-    """The answer to a request that the router can't serve."""
-    refusal = error_response_of(error)
-    sets = [("content-type", "application/json"), (REASON_HEADER, refusal.reason)]
+    """The response to a request that can't be served because of `error`. An empty `request_id` is left out."""
+    response = error_response_of(error)
+    sets = [("content-type", "application/json"), (REASON_HEADER, response.reason)]
     if request_id:
         sets.append((REQUEST_ID, request_id))
-    answer = ImmediateResponse(body=openai_body(error), details=refusal.reason)
-    mutate(answer.headers, sets)
-    answer.status.code = refusal.status  # the numbers are those of HTTP
-    answer.grpc_status.status = _GRPC_STATUS.get(refusal.status, _GRPC_INTERNAL)
-    return ProcessingResponse(immediate_response=answer)
+    message = ImmediateResponse(body=openai_body(error), details=response.reason)
+    mutate(message.headers, sets)
+    message.status.code = response.status  # the enum's numbers are the HTTP statuses
+    message.grpc_status.status = _GRPC_STATUS.get(response.status, _GRPC_INTERNAL)
+    return ProcessingResponse(immediate_response=message)

@@ -1,4 +1,4 @@
-"""Short requests to model servers, over the same connections' code as the router's own."""
+"""Short requests to model servers, over the connection code that the router itself uses."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import asyncio
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from urllib.parse import urlsplit
 
 from app.domain.addresses import UNIX
 from app.domain.endpoint import Endpoint
 from app.domain.errors import UnreachableError, UpstreamError
 from app.transports.http.codec.events import End
+from app.transports.http.host_pools import HostPools
 from app.transports.http.response_writer import Source
 from app.transports.http.upstream import (
     ConnectionLimits,
@@ -25,7 +26,7 @@ from app.transports.http.upstream import (
 from app.transports.tls import ClientTls, client_context
 
 READ_LIMIT = 16 * 1024 * 1024
-"""Bytes of an answer that are read at most."""
+"""Most bytes of a response."""
 
 CONNECTIONS = 2
 """Connections to one server at once."""
@@ -34,12 +35,14 @@ IDLE = 15.0
 """Seconds an idle connection is kept: longer than the usual time between two reads of a metrics page."""
 
 _LONG = 3600.0
+_TIMEOUTS = Timeouts(_LONG, _LONG, _LONG)
+_LIMITS = ConnectionLimits(CONNECTIONS, IDLE)
 _HEADERS = [(b"accept", b"*/*"), (b"user-agent", b"pointsman")]
 
 
 @dataclass(frozen=True, slots=True)
 class BufferedResponse:
-    """A whole answer."""
+    """A response that was read completely."""
 
     status: int
     body: bytes
@@ -49,7 +52,7 @@ class PooledHttpClient:
     """`HttpClient` over connections that are kept."""
 
     def __init__(self) -> None:
-        self._upstreams: dict[ssl.SSLContext | bool, Upstream] = {}
+        self._pools = HostPools()
 
     async def get(
         self,
@@ -61,13 +64,15 @@ class PooledHttpClient:
     ) -> BufferedResponse:
         """Reads `url` whole, redirects not followed; over the Unix socket of that path if one is given.
 
-        Raises `ConnectionError` when nothing answered there, `TimeoutError` when the answer took over `timeout`
-        seconds, `OSError` when it broke off or is larger than `READ_LIMIT`.
+        Raises `ConnectionError` when nothing accepts the connection, `TimeoutError` after `timeout` seconds, `OSError`
+        when the response is incomplete or larger than `READ_LIMIT`.
         """
         server, target = _split(url, socket)
+        context = tls if isinstance(tls, ssl.SSLContext) else None if tls else self._unverified
+        upstream = Upstream(pools=self._pools, timeouts=_TIMEOUTS, limits=_LIMITS, tls=context)
         try:
             async with asyncio.timeout(timeout):
-                return await self._get(self._upstream(tls), server, target)
+                return await self._get(upstream, server, target)
         except UnreachableError as error:
             cause = error.__cause__
             raise ConnectionError(getattr(cause, "strerror", None) or str(cause) or error.cause) from error
@@ -76,60 +81,52 @@ class PooledHttpClient:
 
     async def close(self) -> None:
         """Closes the connections."""
-        for upstream in self._upstreams.values():
-            await upstream.close()
+        await self._pools.close()
 
-    def _upstream(self, tls: ssl.SSLContext | bool) -> Upstream:
-        found = self._upstreams.get(tls)
-        if found is None:
-            context = (
-                tls if isinstance(tls, ssl.SSLContext) else client_context(ClientTls(insecure_skip_verify=not tls))
-            )
-            found = self._upstreams[tls] = Upstream(
-                patience=Timeouts(_LONG, _LONG, _LONG), limits=ConnectionLimits(CONNECTIONS, IDLE), tls=context
-            )
-        return found
+    @cached_property
+    def _unverified(self) -> ssl.SSLContext:
+        return client_context(ClientTls(insecure_skip_verify=True))
 
     @staticmethod
     async def _get(upstream: Upstream, server: Endpoint, target: str) -> BufferedResponse:
         request = OutgoingRequest("GET", target, _HEADERS, b"", says_length=False)
         try:
-            answer = await upstream.send(server, request)
+            response = await upstream.send(server, request)
         except DroppedError as dropped:
             if not dropped.reused:
                 raise
-            answer = await upstream.send(server, request, fresh=True)
+            response = await upstream.send(server, request, fresh=True)
         try:
-            return BufferedResponse(answer.head.status, await _Collector().body_of(answer))
+            return BufferedResponse(response.head.status, await _Collector().body_of(response))
         finally:
-            answer.close()
+            response.close()
 
 
 class _Collector:
-    """Where an answer goes that is wanted whole."""
+    """Collects a response body."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
         self._size = 0
-        self._answer: Response | None = None
+        self._response: Response | None = None
 
-    async def body_of(self, answer: Response) -> bytes:
-        """The whole body. Raises `OSError` for one that is too large, `UpstreamError` for one that breaks off."""
-        self._answer = answer
-        rest = answer.pass_on(self)
+    async def body_of(self, response: Response) -> bytes:
+        """The whole body. Raises `OSError` if it is too large, `UpstreamError` if it is incomplete."""
+        self._response = response
+        rest = response.pass_on(self)
         if rest is not None:
             await rest
         if self._size > READ_LIMIT:
-            raise OSError(f"the answer is larger than {READ_LIMIT} bytes")
+            raise OSError(f"the response is larger than {READ_LIMIT} bytes")
         return b"".join(self._pieces)
 
-    def write(self, pieces: Sequence[bytes], end: End | None = None) -> None:  # noqa: ARG002
+    def write(self, pieces: Sequence[bytes], end: End | None = None) -> None:
         """More of the body."""
         self._pieces += pieces
         self._size += sum(map(len, pieces))
-        if self._size > READ_LIMIT and self._answer is not None:
+        if self._size > READ_LIMIT and self._response is not None:
             self._pieces.clear()
-            self._answer.fail(OSError(f"the answer is larger than {READ_LIMIT} bytes"))
+            self._response.fail(OSError(f"the response is larger than {READ_LIMIT} bytes"))
 
     def attach(self, source: Source) -> None:
         """It takes all there is, at once."""

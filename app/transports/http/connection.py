@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from enum import Enum, auto
 from typing import cast
 
@@ -17,11 +17,8 @@ from app.transports.http.codec.events import End, Event, Refused, RequestHead
 from app.transports.http.codec.requests import RequestDecoder
 from app.transports.http.deadline import Deadline
 from app.transports.http.incoming import IncomingRequest
-from app.transports.http.limits import HttpLimits
 from app.transports.http.response_writer import ResponseWriter
-
-Serve = Callable[[IncomingRequest, ResponseWriter], Awaitable[None]]
-"""Answers one request. A `ConnectionError` from it ends the connection."""
+from app.transports.http.service import HttpService
 
 FEW_QUEUED = 16
 """Requests that wait for their turn on one connection before no more is read from it."""
@@ -57,16 +54,17 @@ class ClientConnection(asyncio.Protocol):
         self,
         *,
         loop: asyncio.AbstractEventLoop,
-        serve: Serve,
-        admission: Admission[HttpLimits],
+        service: Callable[[], HttpService],
+        admission: Admission,
         connections: set[ClientConnection],
     ) -> None:
-        """`connections` is where it is to be found while it is open."""
+        """`service` gives the current one; it may change at any time. `connections` holds the connection while it is
+        open."""
         self._loop = loop
-        self._serve = serve
+        self._service = service
         self._admission = admission
         self._connections = connections
-        self._decoder = RequestDecoder(header_bytes=admission.limits.header_bytes)
+        self._decoder = RequestDecoder(header_bytes=service().limits.header_bytes)
         self._deadline = Deadline(loop, self._too_late)
         self._queue: deque[IncomingRequest] = deque()
         self._reading: IncomingRequest | None = None
@@ -91,6 +89,7 @@ class ClientConnection(asyncio.Protocol):
         """Bytes from the client."""
         if self._last:
             return
+        self._decoder.header_bytes = self._service().limits.header_bytes
         for event in self._decoder.feed(data):
             self._take(event)
             if self._last:
@@ -151,7 +150,7 @@ class ClientConnection(asyncio.Protocol):
         if isinstance(event, bytes):
             self._take_piece(event)
         elif isinstance(event, RequestHead):
-            self._reading = IncomingRequest(event, self._admission.enter(event.content_length))
+            self._reading = IncomingRequest(event, self._admission.enter(self._service().limits, event.content_length))
             self._queue.append(self._reading)
             if len(self._queue) > MOST_QUEUED:
                 self._refuse(BadRequestError(f"more than {MOST_QUEUED} requests came before their turn"))
@@ -168,8 +167,9 @@ class ClientConnection(asyncio.Protocol):
             return
         reading.size += len(piece)
         reading.pieces.append(piece)
-        if reading.size > self._admission.limits.body_bytes:
-            reading.error = BodyTooLargeError(self._admission.limits.body_bytes)
+        limit = self._service().limits.body_bytes
+        if reading.size > limit:
+            reading.error = BodyTooLargeError(limit)
             reading.pieces = []
 
     def _refuse(self, error: RoutingError) -> None:
@@ -214,14 +214,14 @@ class ClientConnection(asyncio.Protocol):
         closes = self._admission.draining
         self._writer = writer = ResponseWriter(self._transport, incoming, closes=closes, paused=self._paused)
         try:
-            await self._serve(incoming, writer)
+            await self._service().serve(incoming, writer)
         finally:
             self._writer = None
             if incoming.head is not None:
                 self._admission.leave()
         if not writer.closes:
             if self._paused:
-                await self._until(_Wait.CLIENT, self._admission.limits.stall)
+                await self._until(_Wait.CLIENT, self._service().timeouts.idle)
             return True
         if incoming.error is not None and not self._transport.is_closing():
             self._linger()
@@ -244,16 +244,16 @@ class ClientConnection(asyncio.Protocol):
             await self._until(*self._what_is_missing())
 
     def _what_is_missing(self) -> tuple[_Wait, float]:
-        limits = self._admission.limits
+        timeouts = self._service().timeouts
         if self._queue:
             head = self._queue[0].head
             if head is not None and head.expects_continue and not self._queue[0].size:
                 self._transport.write(CONTINUE)
             self._read_on()
-            return _Wait.BODY, limits.body_timeout
+            return _Wait.BODY, timeouts.body
         if self._decoder.within_head:
-            return _Wait.HEAD, limits.header_timeout
-        return _Wait.REQUEST, limits.keep_alive
+            return _Wait.HEAD, timeouts.header
+        return _Wait.REQUEST, timeouts.keep_alive
 
     async def _until(self, wait: _Wait, seconds: float) -> None:
         self._wait = wait
@@ -273,14 +273,14 @@ class ClientConnection(asyncio.Protocol):
             self._wake()
         elif self._wait is _Wait.REQUEST and self._decoder.within_head:
             self._wait = _Wait.HEAD
-            self._deadline.set(self._admission.limits.header_timeout)
+            self._deadline.set(self._service().timeouts.header)
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
     def _too_late(self) -> None:
-        limits = self._admission.limits
+        timeouts = self._service().timeouts
         if self._waiter is not None and self._waiter.done():
             return  # it came at the last moment
         if self._wait in (_Wait.REQUEST, _Wait.CLOSE):
@@ -288,9 +288,9 @@ class ClientConnection(asyncio.Protocol):
         elif self._wait is _Wait.CLIENT:
             self._transport.abort()
         elif self._wait is _Wait.HEAD:
-            self._refuse(ClientTimeoutError(f"the request's head did not come within {limits.header_timeout:g} s"))
+            self._refuse(ClientTimeoutError(f"the request's head did not come within {timeouts.header:g} s"))
         elif self._wait is _Wait.BODY:
-            self._refuse(ClientTimeoutError(f"the body did not come within {limits.body_timeout:g} s"))
+            self._refuse(ClientTimeoutError(f"the body did not come within {timeouts.body:g} s"))
         self._wake()
 
     def _close(self) -> None:
@@ -299,7 +299,7 @@ class ClientConnection(asyncio.Protocol):
         self._transport.close()
         if not self.closed.done():
             self._wait, self._waiter = _Wait.CLIENT, None
-            self._deadline.set(self._admission.limits.stall)
+            self._deadline.set(self._service().timeouts.idle)
 
     def _linger(self) -> None:
         """Lets the client read the answer: closing at once would reset the connection under it."""

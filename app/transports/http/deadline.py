@@ -1,4 +1,4 @@
-"""A time limit that is set at every step and seldom passes."""
+"""A timeout that is often extended and seldom expires."""
 
 from __future__ import annotations
 
@@ -9,46 +9,46 @@ NEVER = float("inf")
 
 
 class Deadline:
-    """Calls `passed` once the time is over that was set last.
+    """Calls `on_expired` when the time that was last set is over.
 
-    Setting it later costs no timer: the one that runs looks again when it goes off.
+    Setting a later time takes no new timer: when the current one fires, it is scheduled again.
     """
 
-    __slots__ = ("_due", "_loop", "_passed", "_timer")
+    __slots__ = ("_due", "_loop", "_on_expired", "_timer")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, passed: Callable[[], None]) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, on_expired: Callable[[], None]) -> None:
         self._loop = loop
-        self._passed = passed
+        self._on_expired = on_expired
         self._due = NEVER
         self._timer: asyncio.TimerHandle | None = None
 
     def set(self, seconds: float) -> None:
-        """From now on it passes in `seconds`."""
+        """Expires in `seconds` from now, whatever was set before."""
         self._due = due = self._loop.time() + seconds
         timer = self._timer
         if timer is None:
-            self._timer = self._loop.call_at(due, self._look)
+            self._timer = self._loop.call_at(due, self._check)
         elif due < timer.when():
             timer.cancel()
-            self._timer = self._loop.call_at(due, self._look)
+            self._timer = self._loop.call_at(due, self._check)
 
     def clear(self) -> None:
-        """It does not pass until it is set again."""
+        """Does not expire until it is set again."""
         self._due = NEVER
 
     def close(self) -> None:
-        """Ends its timer as well."""
+        """As `clear`, and cancels the timer."""
         self._due = NEVER
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         self._timer = None
         if self._due == NEVER:
             return
         if self._loop.time() < self._due - 0.001:  # a loop's clock may be as coarse as this
-            self._timer = self._loop.call_at(self._due, self._look)
+            self._timer = self._loop.call_at(self._due, self._check)
         else:
             self._due = NEVER
-            self._passed()
+            self._on_expired()

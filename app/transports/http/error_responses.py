@@ -1,4 +1,4 @@
-"""The router's own answers."""
+"""Responses of the router's own."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def id_of(head: RequestHead | None) -> str:
 
 
 def send_json(writer: ResponseWriter, body: bytes, request_id: str) -> None:
-    """What the router itself has to say."""
-    writer.whole(200, [_JSON, (REQUEST_ID.encode(), request_id.encode())], body)
+    """Sends a JSON response with status 200."""
+    writer.send(200, [_JSON, (REQUEST_ID.encode(), request_id.encode())], body)
 
 
 def refuse(writer: ResponseWriter, error: Exception, request_id: str, head: RequestHead | None) -> None:
-    """The answer to a request that the router can't serve."""
-    refusal = error_response_of(error)
-    fields = [_JSON, (REQUEST_ID.encode(), request_id.encode()), (REASON_HEADER.encode(), refusal.reason.encode())]
+    """Sends the error response to a request that can't be served because of `error`."""
+    response = error_response_of(error)
+    fields = [_JSON, (REQUEST_ID.encode(), request_id.encode()), (REASON_HEADER.encode(), response.reason.encode())]
     with_body = head is None or head.method != "HEAD"
-    writer.whole(refusal.status, fields, openai_body(error), with_body=with_body)
+    writer.send(response.status, fields, openai_body(error), with_body=with_body)

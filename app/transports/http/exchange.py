@@ -1,4 +1,4 @@
-"""A connection to an endpoint, and the answer that comes over it."""
+"""A connection to an endpoint, and the response that is received over it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ from app.transports.http.outgoing import OutgoingRequest
 from app.transports.http.response_writer import Sink
 
 HEADER_BYTES = 65536
-"""Longest head of an endpoint's answer."""
+"""Limit on the head of an endpoint's response, and on its trailers."""
 
 
 class DroppedError(UpstreamError):
-    """The endpoint closed the connection without an answer. `reused`: it had been idle in our pool before."""
+    """The endpoint closed the connection without a response.
+
+    `reused`: the connection had been idle in our pool, so the endpoint may have closed it before it got the request.
+    """
 
     def __init__(self, endpoint: str, cause: str, *, reused: bool) -> None:
         super().__init__(endpoint, cause)
@@ -27,31 +30,31 @@ class DroppedError(UpstreamError):
 
 
 class StalledClientError(ConnectionError):
-    """The client took nothing of its answer for too long."""
+    """The client stopped reading its response, and did not resume before the timeout."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """How long is waited for endpoints, in seconds."""
+    """Timeouts of an exchange with an endpoint, in seconds."""
 
     connect: float
-    """For a connection."""
+    """To get a connection."""
     response: float
-    """For the head of an answer."""
+    """From the request to the head of the response."""
     idle: float
-    """For the next piece of its body, and for the client to take some of it."""
+    """Between two chunks of the response body, and for a client that stopped reading to resume."""
 
 
 class Response:
-    """What an endpoint answers to one request: its head, then its body, which goes straight to the client's writer."""
+    """An endpoint's response to one request: its head, then its body, which goes straight to the client's writer."""
 
     __slots__ = (
+        "_chunks",
         "_connection",
         "_end",
         "_ended",
         "_failure",
         "_paused",
-        "_pieces",
         "_writer",
         "begun",
         "endpoint",
@@ -63,9 +66,9 @@ class Response:
     def __init__(self, endpoint: str, connection: EndpointConnection, begun: asyncio.Future[None]) -> None:
         self.endpoint = endpoint
         self.begun = begun
-        """Done when `head` is there, or with the error that came instead."""
+        """Done once `head` is set, or failed with the error that came instead."""
         self._connection = connection
-        self._pieces: list[bytes] = []
+        self._chunks: list[bytes] = []
         self._end: End | None = None
         self._ended: asyncio.Future[None] | None = None
         self._failure: Exception | None = None
@@ -73,13 +76,13 @@ class Response:
         self._paused = False
 
     def pass_on(self, writer: Sink) -> asyncio.Future[None] | None:
-        """Passes the body on as it comes; None if that is all of it already, else what is done when it is all.
+        """Streams the body to `writer`. Returns None if the body is complete already, else a future of its completion.
 
-        Raises, as the future does, `UpstreamError` when the endpoint breaks off or stalls, `StalledClientError` when
-        the client does.
+        Raises, as the future does, `UpstreamError` if the endpoint aborts or stalls, `StalledClientError` if the client
+        stalls.
         """
-        pieces, self._pieces = self._pieces, []
-        writer.write(pieces, self._end)
+        chunks, self._chunks = self._chunks, []
+        writer.write(chunks, self._end)
         if self._failure is not None:
             raise self._failure
         if self._end is not None:
@@ -90,49 +93,49 @@ class Response:
         return self._ended
 
     def close(self) -> None:
-        """Gives the connection back if the answer came to its end, else closes it."""
+        """Returns the connection to the pool if the response is complete and allows it, otherwise closes it."""
         self._writer = None
         self._connection.release(reusable=self._end is not None and self._end.reusable)
 
     def pause(self) -> None:
-        """The client takes nothing."""
+        """The client has stopped reading."""
         self._paused = True
         self._connection.pause()
 
     def resume(self) -> None:
-        """The client takes something again."""
+        """The client has resumed reading."""
         self._paused = False
         self._connection.resume()
 
     # -- called by the connection
 
     def begin(self, head: ResponseHead) -> None:
-        """Its head has come."""
+        """The head has arrived."""
         self.head = head
         if not self.begun.done():
             self.begun.set_result(None)
 
-    def push(self, pieces: list[bytes], end: End | None) -> None:
-        """What came of the body, at times nothing."""
+    def push(self, chunks: list[bytes], end: End | None) -> None:
+        """Chunks of the body have arrived, possibly none."""
         self._end = end
         if self._writer is None:
-            self._pieces += pieces
-        elif pieces or end is not None:
-            self._writer.write(pieces, end)
+            self._chunks += chunks
+        elif chunks or end is not None:
+            self._writer.write(chunks, end)
             if end is not None and self._ended is not None and not self._ended.done():
                 self._ended.set_result(None)
 
-    def stall(self, patience: Timeouts) -> None:
-        """It took too long."""
+    def stall(self, timeouts: Timeouts) -> None:
+        """A timeout has expired."""
         if not self.begun.done():
-            self.fail(UpstreamTimeoutError(self.endpoint, f"no answer within {patience.response:g} s"))
+            self.fail(UpstreamTimeoutError(self.endpoint, f"no response within {timeouts.response:g} s"))
         elif self._paused:
-            self.fail(StalledClientError(f"the client took nothing for {patience.idle:g} s"))
+            self.fail(StalledClientError(f"the client read nothing for {timeouts.idle:g} s"))
         else:
-            self.fail(UpstreamError(self.endpoint, f"no more for {patience.idle:g} s"))
+            self.fail(UpstreamError(self.endpoint, f"it sent nothing more for {timeouts.idle:g} s"))
 
     def fail(self, failure: Exception) -> None:
-        """It has no end."""
+        """The response can't be completed. Without effect if it is complete, or failed before."""
         if self._end is not None or self._failure is not None:
             return
         self._failure = failure
@@ -154,18 +157,18 @@ class EndpointConnection(asyncio.Protocol):
         self._loop = loop
         self._on_open, self._on_idle, self._on_lost = on_open, on_idle, on_lost
         self._decoder = ResponseDecoder(header_bytes=HEADER_BYTES)
-        self._deadline = Deadline(loop, self._too_late)
-        self._answer: Response | None = None
-        self._used = self._heard = self._held_back = False
+        self._deadline = Deadline(loop, self._timed_out)
+        self._response: Response | None = None
+        self._used = self._received = self._reading_paused = False
         self._transport: asyncio.Transport
-        self._patience: Timeouts
+        self._timeouts: Timeouts
         self.idle_since = 0.0
-        """Time of the loop's clock."""
+        """Seconds on the event loop's clock."""
 
     # -- called by those who send requests
 
     def new_future(self) -> asyncio.Future[None]:
-        """Of the loop that the connection lives in."""
+        """A future of the connection's event loop."""
         return self._loop.create_future()
 
     @property
@@ -173,23 +176,23 @@ class EndpointConnection(asyncio.Protocol):
         """Whether a request may be sent."""
         return not self._transport.is_closing()
 
-    def send(self, endpoint: str, host: bytes, outgoing: OutgoingRequest, patience: Timeouts) -> Response:
-        """Sends a request; the answer is yet to come."""
-        self._patience = patience
-        self._heard = False
+    def send(self, endpoint: str, host: bytes, outgoing: OutgoingRequest, timeouts: Timeouts) -> Response:
+        """Sends a request. Nothing of the response has arrived when this returns."""
+        self._timeouts = timeouts
+        self._received = False
         self._decoder.expect(head_only=outgoing.method == "HEAD")
-        self._answer = answer = Response(endpoint, self, self._loop.create_future())
+        self._response = response = Response(endpoint, self, self._loop.create_future())
         parts = outgoing.encoded(host)
         if len(parts) == 1:
             self._transport.write(parts[0])
         else:
             self._transport.writelines(parts)
-        self._deadline.set(patience.response)
-        return answer
+        self._deadline.set(timeouts.response)
+        return response
 
     def release(self, *, reusable: bool) -> None:
-        """The exchange is over."""
-        self._answer = None
+        """Ends the exchange. The connection becomes idle if it is `reusable`, otherwise it is aborted."""
+        self._response = None
         if not self.is_open:
             return
         if not reusable or self._transport.get_write_buffer_size():
@@ -202,64 +205,64 @@ class EndpointConnection(asyncio.Protocol):
         self._on_idle(self)
 
     def abort(self) -> None:
-        """Ends it now."""
+        """Closes the connection at once."""
         self._transport.abort()
 
     def pause(self) -> None:
-        """Reads no more for now."""
-        if not self._held_back and self.is_open:
-            self._held_back = True
+        """Stops reading."""
+        if not self._reading_paused and self.is_open:
+            self._reading_paused = True
             self._transport.pause_reading()
 
     def resume(self) -> None:
-        """Reads on."""
-        if self._held_back and self.is_open:
-            self._held_back = False
-            self._deadline.set(self._patience.idle)
+        """Resumes reading."""
+        if self._reading_paused and self.is_open:
+            self._reading_paused = False
+            self._deadline.set(self._timeouts.idle)
             self._transport.resume_reading()
 
     # -- called by the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The connection is open."""
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's are none by class
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is not a subclass
         self._on_open(self)
 
     def data_received(self, data: bytes) -> None:
-        """Bytes from the endpoint."""
-        answer = self._answer
-        self._heard = True
+        """The endpoint sent `data`."""
+        response = self._response
+        self._received = True
         try:
             events = self._decoder.feed(data)
         except ResponseError as error:
-            self._break_off(UpstreamError(answer.endpoint if answer else "", str(error)))
+            self._abort(UpstreamError(response.endpoint if response else "", str(error)))
             return
-        if answer is None:
+        if response is None:
             return
         if not events:
             return
         first, last = events[0], events[-1]
         if isinstance(first, ResponseHead):
-            answer.begin(first)
+            response.begin(first)
         end = last if isinstance(last, End) else None
         if end is None:
-            self._deadline.set(self._patience.idle)
-        answer.push([event for event in events if isinstance(event, bytes)], end)
+            self._deadline.set(self._timeouts.idle)
+        response.push([event for event in events if isinstance(event, bytes)], end)
 
     def eof_received(self) -> bool:
-        """The endpoint sends no more."""
-        if self._answer is None:
+        """The endpoint closed its side of the connection."""
+        if self._response is None:
             return False
         try:
             for event in self._decoder.end():
                 if isinstance(event, End):
-                    self._answer.push([], event)
+                    self._response.push([], event)
         except ResponseError as error:
             self._fail(str(error))
         return False
 
     def connection_lost(self, _: Exception | None) -> None:
-        """The connection is gone."""
+        """The connection is closed."""
         self._deadline.close()
         self._decoder.close()
         self._fail("it closed the connection")
@@ -268,23 +271,23 @@ class EndpointConnection(asyncio.Protocol):
     # -- failures
 
     def _fail(self, cause: str) -> None:
-        answer = self._answer
-        if answer is None:
+        response = self._response
+        if response is None:
             return
-        if answer.begun.done():
-            answer.fail(UpstreamError(answer.endpoint, "it broke off its answer"))
+        if response.begun.done():
+            response.fail(UpstreamError(response.endpoint, "it closed the connection before the end of its response"))
         else:
-            answer.fail(DroppedError(answer.endpoint, cause, reused=self._used and not self._heard))
+            response.fail(DroppedError(response.endpoint, cause, reused=self._used and not self._received))
 
-    def _break_off(self, failure: Exception) -> None:
-        answer = self._answer
-        if answer is not None and self._used and not answer.begun.done():  # it may be left of the answer before
-            failure = DroppedError(answer.endpoint, str(failure), reused=True)
-        if answer is not None:
-            answer.fail(failure)
+    def _abort(self, failure: Exception) -> None:
+        response = self._response
+        if response is not None and self._used and not response.begun.done():  # maybe left of the last response
+            failure = DroppedError(response.endpoint, str(failure), reused=True)
+        if response is not None:
+            response.fail(failure)
         self._transport.abort()
 
-    def _too_late(self) -> None:
-        if self._answer is not None:
-            self._answer.stall(self._patience)
+    def _timed_out(self) -> None:
+        if self._response is not None:
+            self._response.stall(self._timeouts)
             self._transport.abort()

@@ -1,4 +1,4 @@
-"""Which headers pass from one side to the other."""
+"""Selects the headers that are forwarded, in both directions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HOP_BY_HOP = frozenset(
     {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te",
      "trailer", "transfer-encoding", "upgrade"}
 )  # fmt: skip
-"""Meant for one connection only (RFC 9110, section 7.6.1)."""
+"""Valid for a single connection (RFC 9110, section 7.6.1)."""
 
 
 def _bytes(*names: str) -> frozenset[bytes]:
@@ -29,42 +29,42 @@ _NOT_TO_CLIENT = _bytes(*HOP_BY_HOP, SERVED, REASON_HEADER, REQUEST_ID)
 
 
 def to_endpoint(headers: Fields, request_id: bytes) -> list[Field]:
-    """The request headers for the endpoint: all but the connection's own and the router's, and none of framing."""
-    passed = _passing(headers, _NOT_TO_ENDPOINT)
-    passed.append((b"x-request-id", request_id))
-    return passed
+    """The request headers for the endpoint: without hop-by-hop, control and framing headers, with `request_id`."""
+    kept = _without(headers, _NOT_TO_ENDPOINT)
+    kept.append((b"x-request-id", request_id))
+    return kept
 
 
 def to_client(headers: Fields, request_id: bytes, served_by: bytes) -> list[Field]:
-    """The answer's headers for the client, its length among them, with who served it."""
-    passed = _passing(headers, _NOT_TO_CLIENT)
-    passed.append((b"x-request-id", request_id))
-    passed.append((b"x-gateway-destination-endpoint-served", served_by))
-    return passed
+    """The response headers for the client, `content-length` included, with the address that served the request."""
+    kept = _without(headers, _NOT_TO_CLIENT)
+    kept.append((b"x-request-id", request_id))
+    kept.append((b"x-gateway-destination-endpoint-served", served_by))
+    return kept
 
 
 def trailing(trailers: Fields) -> list[Field]:
-    """The trailers that may pass: none that says how a message is to be read (RFC 9110, section 6.5.1)."""
-    return _passing(trailers, _NOT_TO_ENDPOINT | _NOT_TO_CLIENT | _FRAMING) if trailers else []
+    """The trailers to forward: without hop-by-hop, control and framing fields (RFC 9110, section 6.5.1)."""
+    return _without(trailers, _NOT_TO_ENDPOINT | _NOT_TO_CLIENT | _FRAMING) if trailers else []
 
 
 def value_of(headers: Fields, name: bytes) -> str:
-    """The first value of a header; without one the empty string."""
+    """The first value of a header; empty if there is none."""
     return next((value.decode(errors="replace") for key, value in headers if key == name), "")
 
 
 def model_rewrite_of(headers: Fields) -> str:
-    """The model that is to be served instead of the one that the body names; the empty string for none."""
+    """The model to serve instead of the one in the body; empty for no rewrite."""
     return next(filter(None, (value_of(headers, name) for name in _MODEL_REWRITE)), "").strip()
 
 
 def lower_case(headers: Fields) -> Mapping[str, str]:
-    """The headers as plugins see them: lower-case names, repeated ones joined by a comma."""
+    """The headers as plugins see them: names in lower case, the values of repeated headers joined by commas."""
     return TextHeaders(headers)
 
 
 class TextHeaders(Mapping[str, str]):
-    """Headers as text, which are not read before a plugin asks for one."""
+    """Headers as text, decoded when a plugin first reads one."""
 
     __slots__ = ("_fields", "_text")
 
@@ -73,22 +73,22 @@ class TextHeaders(Mapping[str, str]):
         self._text: dict[str, str] | None = None
 
     def __getitem__(self, name: str) -> str:
-        return self._read()[name]
+        return self._decoded()[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._read())
+        return iter(self._decoded())
 
     def __len__(self) -> int:
-        return len(self._read())
+        return len(self._decoded())
 
     def get(self, name: str, default: object = None) -> object:  # type: ignore[override]
-        """The value of `name`; the mix-in's way would raise and catch."""
-        return self._read().get(name, default)
+        """The value of `name`. Unlike the mix-in's method it raises no exception internally."""
+        return self._decoded().get(name, default)
 
     def __repr__(self) -> str:
-        return repr(self._read())
+        return repr(self._decoded())
 
-    def _read(self) -> dict[str, str]:
+    def _decoded(self) -> dict[str, str]:
         text = self._text
         if text is None:
             self._text = text = {}
@@ -98,8 +98,8 @@ class TextHeaders(Mapping[str, str]):
         return text
 
 
-def _passing(headers: Fields, dropped: frozenset[bytes]) -> list[Field]:
-    passed = [field for field in headers if field[0] not in dropped]
-    if len(passed) < len(headers) and (named := tokens_of(headers, b"connection")):
-        return [field for field in passed if field[0] not in named]
-    return passed
+def _without(headers: Fields, dropped: frozenset[bytes]) -> list[Field]:
+    kept = [field for field in headers if field[0] not in dropped]
+    if len(kept) < len(headers) and (named := tokens_of(headers, b"connection")):
+        return [field for field in kept if field[0] not in named]
+    return kept

@@ -1,4 +1,4 @@
-"""A client's request while it comes in."""
+"""A client's request while it is received."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from app.transports.http.codec.events import Fields, RequestHead
 
 
 class IncomingRequest:
-    """One request of a client: whole, or refused, before anybody serves it."""
+    """One request of a client. It is served when it is complete or refused."""
 
     __slots__ = ("error", "head", "pieces", "size", "trailers", "whole")
 
     def __init__(self, head: RequestHead | None, error: RoutingError | None) -> None:
         self.head = head
-        """None when not even that could be read."""
+        """None if it could not be read."""
         self.error = error
-        """Why it will not be served."""
+        """Why the request is refused; None if it is not."""
         self.pieces: list[bytes] = []
         self.size = 0
-        """Bytes of the body so far."""
+        """Bytes of the body received so far."""
         self.trailers: Fields = ()
         self.whole = False
-        """Whether its end was read. What is refused may have more to come."""
+        """Whether the end of the request has been read. A refused request need not have been read to its end."""
 
     @property
     def ready(self) -> bool:
-        """Whether it can be answered."""
+        """Whether the request is complete or refused."""
         return self.whole or self.error is not None
 
     def take_body(self) -> bytes:
-        """The body as it came, once."""
-        pieces, self.pieces = self.pieces, []
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        """The body, which is not kept: a second call returns nothing."""
+        chunks, self.pieces = self.pieces, []
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)

@@ -1,23 +1,35 @@
-"""Bounds on what clients of the standalone router may send, and how long is waited for them."""
+"""What the standalone router allows its clients. The settings of these names have this shape."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Protocol
 
 from app.transports.admission import Limits
 
 
-@dataclass(frozen=True, slots=True)
-class HttpLimits(Limits):
-    """Timeouts are in seconds."""
+class HttpLimits(Limits, Protocol):
+    """Bounds on what clients may send."""
 
-    header_bytes: int = 32768
-    """Longest head, first line included."""
-    header_timeout: float = 10.0
-    """For a whole head, from its first byte."""
-    body_timeout: float = 60.0
-    """For a whole body."""
-    keep_alive: float = 75.0
-    """For the next request on a connection."""
-    stall: float = 300.0
-    """For a client to take some of what was sent to it."""
+    @property
+    def header_bytes(self) -> int:
+        """Longest request head, request line included."""
+
+
+class ClientTimeouts(Protocol):
+    """Timeouts for clients, in seconds."""
+
+    @property
+    def header(self) -> float:
+        """For a whole request head, from its first byte."""
+
+    @property
+    def body(self) -> float:
+        """For a whole request body."""
+
+    @property
+    def keep_alive(self) -> float:
+        """For the next request on a connection."""
+
+    @property
+    def idle(self) -> float:
+        """For the client to read some of its response."""

@@ -15,18 +15,18 @@ from app.transports.http.incoming import IncomingRequest
 from app.transports.http.response_writer import ResponseWriter
 
 TIMEOUT = 5.0
-"""Seconds that an endpoint has to give its list."""
+"""Seconds that an endpoint has for its list."""
 
 
 class MergedModels:
-    """Answers with the union of the endpoints' lists, in the pool's order; of a model listed twice the first."""
+    """Responds with the union of the endpoints' lists, in the pool's order; the first of a model listed twice counts."""
 
     def __init__(self, pool: EndpointPool, lists: ModelLists) -> None:
         self._pool = pool
         self._lists = lists
 
     async def __call__(self, incoming: IncomingRequest, writer: ResponseWriter) -> None:
-        """503 if no endpoint gives a list."""
+        """Responds 503 if no endpoint has a list."""
         endpoints = tuple(self._pool.candidates())
         lists = await asyncio.gather(*map(self._cards, endpoints))
         given = [cards for cards in lists if cards is not None]

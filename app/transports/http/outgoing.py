@@ -1,4 +1,4 @@
-"""A request on its way to an endpoint."""
+"""A request as it is sent to an endpoint."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ _CHUNKED: Field = (b"transfer-encoding", b"chunked")
 
 @dataclass(frozen=True, slots=True)
 class OutgoingRequest:
-    """A request as endpoints get it."""
+    """A request that can be sent to any endpoint."""
 
     method: str
     target: str
     headers: list[Field]
-    """Without the host and what says how long the body is."""
+    """Without `host`, `content-length` and `transfer-encoding`."""
     body: bytes
     trailers: Fields = ()
     says_length: bool = True
-    """Whether an empty body is announced as such."""
+    """Whether an empty body is announced with `content-length: 0`."""
 
     def encoded(self, host: bytes) -> tuple[bytes, ...]:
-        """What goes over the wire. The body stands by itself, for it may be large."""
+        """The bytes to send. The body is an item of its own, uncopied, since it may be large."""
         headers = [(b"host", host), *self.headers]
         if self.trailers:
             headers.append(_CHUNKED)

@@ -1,4 +1,4 @@
-"""Writes one answer to a client, and holds its source back while the client takes nothing."""
+"""Writes one response to a client, and pauses the response's source while the client does not read."""
 
 from __future__ import annotations
 
@@ -21,34 +21,34 @@ _CHUNKED: Field = (b"transfer-encoding", b"chunked")
 
 
 class Source(Protocol):
-    """Where an answer's body comes from."""
+    """Where a response body comes from."""
 
     def pause(self) -> None:
-        """Nothing more for now."""
+        """Stops sending."""
 
     def resume(self) -> None:
-        """Go on."""
+        """Resumes sending."""
 
 
 class Sink(Protocol):
-    """Where an answer's body goes."""
+    """Where a response body goes to."""
 
-    def write(self, pieces: Sequence[bytes], end: End | None = None) -> None:
-        """More of it, and with `end` the end of it."""
+    def write(self, chunks: Sequence[bytes], end: End | None = None) -> None:
+        """Takes the next chunks of the body. With `end` they are the last."""
 
     def attach(self, source: Source) -> None:
-        """Where it comes from, to be held back when it is too much."""
+        """Sets the source of the body, to be paused while it sends too fast."""
 
 
 class ResponseWriter:
-    """The answer to one request."""
+    """The response to one request."""
 
     __slots__ = (
         "_chunked", "_head", "_http_1_1", "_paused", "_source", "_transport", "begun", "closes", "sent", "usage",
     )  # fmt: skip
 
     def __init__(self, transport: asyncio.Transport, incoming: IncomingRequest, *, closes: bool, paused: bool) -> None:
-        """`closes`: the connection ends with this answer; `paused`: its client takes nothing at the moment."""
+        """`closes`: the connection closes after this response. `paused`: the client does not read at the moment."""
         head = incoming.head
         self._transport = transport
         self._http_1_1 = head is None or head.http_1_1
@@ -57,23 +57,23 @@ class ResponseWriter:
         self._head = b""
         self._chunked = False
         self.closes = closes or not incoming.whole or head is None or not head.keep_alive
-        """Whether the connection ends with this answer."""
+        """Whether the connection closes after this response."""
         self.begun = False
-        """Whether the client has got some of it."""
+        """Whether the response has begun, so that no other can be sent instead."""
         self.sent = 0
-        """Bytes of the body so far."""
+        """Bytes of the body written so far."""
         self.usage: UsageReader | None = None
-        """Who reads in the body what it cost."""
+        """If set, reads the token usage from the body."""
 
-    def whole(self, status: int, fields: Sequence[Field], body: bytes, *, with_body: bool = True) -> None:
-        """An answer of the router's own; without its body to a request of method HEAD."""
+    def send(self, status: int, fields: Sequence[Field], body: bytes, *, with_body: bool = True) -> None:
+        """Sends a complete response of the router's own. `with_body` is false for a request of method HEAD."""
         fields = [*fields, (b"content-length", b"%d" % len(body)), *self._connection()]
         head = encode_response(status, b"", fields, http_1_1=self._http_1_1)
         self.begun = True
         self._write(head + body if with_body else head)
 
     def begin(self, head: ResponseHead, fields: list[Field]) -> None:
-        """The head of an answer whose body is to follow by `write`, with which it goes out."""
+        """Begins a response. Its head is sent with the first `write` of its body."""
         if head.status == HTTPStatus.NO_CONTENT:
             fields = [field for field in fields if field[0] != b"content-length"]  # RFC 9110, section 8.6
         if not head.bodiless and head.content_length is None:
@@ -81,55 +81,55 @@ class ResponseWriter:
                 self._chunked = True
                 fields.append(_CHUNKED)
             else:
-                self.closes = True  # for HTTP/1.0 the connection's end is the body's
+                self.closes = True  # in HTTP/1.0 the end of the connection is the end of the body
         fields += self._connection()
         self._head = encode_response(head.status, head.reason, fields, http_1_1=self._http_1_1)
         self.begun = True
 
-    def write(self, pieces: Sequence[bytes], end: End | None = None) -> None:
-        """More of the body, and with `end` the end of it."""
+    def write(self, chunks: Sequence[bytes], end: End | None = None) -> None:
+        """Writes the next chunks of the body. With `end` they are the last."""
         out: list[bytes] = []
         if self._head:
             out.append(self._head)
             self._head = b""
-        if pieces:
-            self.sent += sum(map(len, pieces))
+        if chunks:
+            self.sent += sum(map(len, chunks))
             if self.usage is not None:
-                for piece in pieces:
-                    self.usage.feed(piece)
+                for chunk in chunks:
+                    self.usage.feed(chunk)
             if self._chunked:
-                out.append(encode_chunk(pieces))
+                out.append(encode_chunk(chunks))
             else:
-                out += pieces
+                out += chunks
         if end is not None and self._chunked:
             out.append(encode_last_chunk(trailing(end.trailers)))
         if out:
             self._write(out[0] if len(out) == 1 else b"".join(out))
 
     def break_off(self) -> None:
-        """Ends the client's connection without the end of the body, since the body has none."""
+        """Closes the connection in a way that shows that the body is incomplete."""
         self.closes = True
         if self._head:
             self._write(self._head)
         if self._http_1_1:
             self._transport.close()
         else:
-            _reset(self._transport)  # without chunks only that tells a break from an end
+            _reset(self._transport)  # HTTP/1.0 has no chunks whose end could be missing
 
     def attach(self, source: Source) -> None:
-        """Where the body comes from, to be held back as long as the client takes nothing."""
+        """Sets the source of the body, which is paused while the client does not read."""
         self._source = source
         if self._paused:
             source.pause()
 
     def pause(self) -> None:
-        """The client takes nothing."""
+        """The client has stopped reading."""
         self._paused = True
         if self._source is not None:
             self._source.pause()
 
     def resume(self) -> None:
-        """The client takes something again."""
+        """The client has resumed reading."""
         self._paused = False
         if self._source is not None:
             self._source.resume()
@@ -145,7 +145,7 @@ class ResponseWriter:
 
 
 def _reset(transport: asyncio.Transport) -> None:
-    """Ends a connection so that the other side can't take it for an end that was meant."""
+    """Resets the connection, which the client can't mistake for an orderly close."""
     connection = transport.get_extra_info("socket")
     if connection is not None:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

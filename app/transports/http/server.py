@@ -1,96 +1,50 @@
-"""Listens, and drains when told to stop."""
+"""The HTTP server of the process: its open connections, which outlive configurations, and how it drains."""
 
 from __future__ import annotations
 
 import asyncio
-import ssl
-from collections.abc import Awaitable
+from collections.abc import Callable
 from contextlib import suppress
 
 from app.transports.admission import Admission
-from app.transports.http.connection import ClientConnection, Serve
-from app.transports.http.incoming import IncomingRequest
-from app.transports.http.limits import HttpLimits
-from app.transports.http.response_writer import ResponseWriter
-from app.transports.listening import Address, Listener, Opened, opened
-
-BACKLOG = 1024
-"""Connections that may wait to be accepted."""
+from app.transports.http.connection import ClientConnection
+from app.transports.http.service import HttpService
 
 FLUSH = 1.0
-"""Seconds that connections have to get rid of what was answered, once all is answered."""
+"""Seconds for connections to send what is left of their responses."""
 
 
 class HttpServer:
-    """An HTTP server whose requests all go to `handler`, but those for the model list."""
+    """Serves each request by the configuration that is current when it arrives."""
 
-    def __init__(
-        self,
-        *,
-        listen: Address,
-        admission: Admission[HttpLimits],
-        handler: Serve,
-        models: Serve,
-        tls: ssl.SSLContext | None = None,
-    ) -> None:
-        self._admission = admission
-        self._handler = handler
-        self._models = models
-        self.tls = tls
-        """What clients are met with; certificates that are loaded into it count from then on."""
+    def __init__(self, service: Callable[[], HttpService]) -> None:
+        """`service` gives the current one."""
+        self._service = service
         self._connections: set[ClientConnection] = set()
-        self.listener = Listener(listen, self._open)
-        """What moves it to another address."""
+        self.admission = Admission()
 
-    @property
-    def port(self) -> int:
-        """The port in use, once started."""
-        return self.listener.port
+    def connection(self) -> ClientConnection:
+        """The protocol of a new connection."""
+        return ClientConnection(
+            loop=asyncio.get_running_loop(),
+            service=self._service,
+            admission=self.admission,
+            connections=self._connections,
+        )
 
-    async def start(self) -> None:
-        """Opens the port. Raises `OSError` if it can't."""
-        await self.listener.start()
-
-    async def stop(self, timeout: float) -> None:  # noqa: ASYNC109 - a bound, not a cancel scope
-        """Closes the listener, lets requests end for `timeout` seconds, then breaks them off."""
-        self._admission.draining = True
-        await self.listener.close()
+    async def drain(self, timeout: float) -> None:  # noqa: ASYNC109 - a bound, not a cancel scope
+        """Lets requests finish for `timeout` seconds, then aborts them. Stop listening first."""
+        self.admission.draining = True
         for connection in tuple(self._connections):
             connection.drain()
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._admission.ended(), timeout)
-            await self._gone(FLUSH)
+            await asyncio.wait_for(self.admission.ended(), timeout)
+            await self._closed(FLUSH)
         for connection in tuple(self._connections):
             connection.abort()
-        await self._gone(FLUSH)
+        await self._closed(FLUSH)
 
-    async def _gone(self, seconds: float) -> None:
+    async def _closed(self, seconds: float) -> None:
         open_ones = [connection.closed for connection in self._connections]
         if open_ones:
             await asyncio.wait(open_ones, timeout=seconds)
-
-    async def _open(self, address: Address) -> Opened:
-        loop = asyncio.get_running_loop()
-
-        def connection() -> ClientConnection:
-            return ClientConnection(
-                loop=loop, serve=self._serve, admission=self._admission, connections=self._connections
-            )
-
-        if address.socket is not None:
-            server: asyncio.AbstractServer = await loop.create_unix_server(
-                connection, address.socket, backlog=BACKLOG, ssl=self.tls
-            )
-        else:
-            server = await loop.create_server(connection, address.bind, address.port, backlog=BACKLOG, ssl=self.tls)
-        return opened(server, address)
-
-    def _serve(self, incoming: IncomingRequest, writer: ResponseWriter) -> Awaitable[None]:
-        head = incoming.head
-        if head is not None and head.method == "GET" and incoming.error is None and _is_model_list(head.target):
-            return self._models(incoming, writer)
-        return self._handler(incoming, writer)
-
-
-def _is_model_list(target: str) -> bool:
-    return target.partition("?")[0] == "/v1/models"

@@ -13,20 +13,20 @@ def scores(*prices: str, **parameters: object) -> list[float]:
     return list(scorer.score(make_request(), make_candidates(*endpoints)))
 
 
-def test_it_keeps_a_scorers_promise() -> None:
+def test_it_keeps_the_contract_of_a_scorer() -> None:
     check_scorer(CheapestScorer(CheapestScorer.Params()))
 
 
-def test_the_cheapest_gets_1_the_dearest_0_and_others_lie_between() -> None:
+def test_the_cheapest_scores_1_and_the_most_expensive_0() -> None:
     assert scores("2", "6", "3") == [1, 0, 0.75]
 
 
-def test_the_same_price_is_no_difference() -> None:
+def test_the_same_price_has_the_same_score() -> None:
     assert scores("2", "2.0") == [1, 1]
 
 
 @pytest.mark.parametrize("text", ["", "cheap", "nan", "inf"])
-def test_what_is_no_price_costs_the_default(text: str) -> None:
+def test_an_invalid_price_is_the_default_price(text: str) -> None:
     assert scores("1", text, "5", default_price=3) == [1, 0.5, 0]
 
 
@@ -35,7 +35,8 @@ def pointsman_config() -> list[str]:
     return ["builtin:default", str(Path(__file__).with_name("cheapest.yaml"))]
 
 
-def test_two_lines_of_yaml_make_the_cheap_endpoint_win(pointsman_container: Any) -> None:
-    dear, cheap = make_endpoint("dear", labels={"cost": "2"}), make_endpoint("cheap", labels={"cost": "1"})
+def test_the_configured_plugin_makes_the_cheap_endpoint_win(pointsman_container: Any) -> None:
+    expensive = make_endpoint("expensive", labels={"cost": "2"})
+    cheap = make_endpoint("cheap", labels={"cost": "1"})
     scheduler = pointsman_container.generation().scheduler()
-    assert scheduler.schedule(make_request(), make_candidates(dear, cheap)).endpoint is cheap
+    assert scheduler.schedule(make_request(), make_candidates(expensive, cheap)).endpoint is cheap

@@ -1,4 +1,4 @@
-"""The marker that makes a class a plugin."""
+"""The decorator that names a plugin class."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ class Marked:
 
 
 class Child(Marked):
-    """No plugin of its own."""
+    """Not a plugin, though its base class is one."""
 
 
-def test_a_mark_says_what_it_was_given() -> None:
+def test_a_mark_has_the_decorator_s_arguments() -> None:
     assert mark_of(Marked) == PluginMark("mine", ("old-name",), "alpha", "balance")
 
 
-def test_a_mark_leaves_the_class_as_it_is() -> None:
+def test_the_decorator_does_not_change_the_class() -> None:
     assert (Marked.__name__, isinstance(Marked(), Marked)) == ("Marked", True)
 
 
-class Pretender:
-    """Has the attribute, set to something else."""
+class Impostor:
+    """Has the attribute with another value."""
 
     __pointsman_plugin__ = "mine"
 
@@ -33,12 +33,12 @@ class Pretender:
 @pytest.mark.parametrize(
     "thing",
     [
-        pytest.param(Child, id="child of a plugin"),
+        pytest.param(Child, id="subclass of a plugin"),
         pytest.param(Marked(), id="instance"),
-        pytest.param(Pretender, id="something else under the name"),
+        pytest.param(Impostor, id="another value under the name"),
         pytest.param(len, id="function"),
         pytest.param(None, id="nothing"),
     ],
 )
-def test_what_was_not_marked_itself_has_no_mark(thing: object) -> None:
+def test_only_a_decorated_class_has_a_mark(thing: object) -> None:
     assert mark_of(thing) is None

@@ -1,4 +1,4 @@
-"""Parameters of plugins: strictness, references to other plugins, durations."""
+"""Parameters of plugins: validation, references to other plugins, durations."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from app.extension.scheduling import Picker
 
 
 class Params(PluginParams):
-    """What a plugin might take."""
+    """Parameters of a plugin."""
 
     block_size: int = 16
-    """Tokens of a block."""
+    """Tokens per block."""
     share: float = 0.5
     wait: Duration = Field(default=1.5, ge=0)
     tags: tuple[str, ...] = ()
@@ -24,8 +24,8 @@ class Params(PluginParams):
     pickers: tuple[PluginRef[Picker], ...] = ()
 
 
-class Found:
-    """A plugin that a name stands for."""
+class Plugin:
+    """The plugin that a reference names."""
 
 
 def read(values: dict[str, Any], context: Any = None) -> Params:
@@ -33,7 +33,7 @@ def read(values: dict[str, Any], context: Any = None) -> Params:
 
 
 @pytest.mark.parametrize("key", ["blockSize", "block_size"])
-def test_a_key_is_in_camel_or_snake_case(key: str) -> None:
+def test_a_key_is_in_camel_case_or_snake_case(key: str) -> None:
     assert read({key: 32}).block_size == 32
 
 
@@ -42,7 +42,7 @@ def test_a_key_is_in_camel_or_snake_case(key: str) -> None:
     [
         pytest.param({"blockSizes": 1}, id="unknown key"),
         pytest.param({"blockSize": "16"}, id="text for a number"),
-        pytest.param({"blockSize": 1.5}, id="broken number"),
+        pytest.param({"blockSize": 1.5}, id="fraction for an integer"),
         pytest.param({"share": True}, id="boolean for a number"),
         pytest.param({"wait": 5}, id="duration without a unit"),
         pytest.param({"wait": "-1s"}, id="duration out of range"),
@@ -50,7 +50,7 @@ def test_a_key_is_in_camel_or_snake_case(key: str) -> None:
         pytest.param({"picker": 5}, id="number for a plugin"),
     ],
 )
-def test_wrong_parameters_are_refused(values: dict[str, Any]) -> None:
+def test_invalid_parameters_are_rejected(values: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         read(values)
 
@@ -61,30 +61,30 @@ def test_a_number_must_be_finite(value: float) -> None:
         Params(share=value)
 
 
-def test_parameters_can_not_be_changed() -> None:
+def test_parameters_are_immutable() -> None:
     with pytest.raises(ValidationError):
         Params().share = 1.0
 
 
-def test_a_list_fills_a_tuple() -> None:
+def test_a_list_is_accepted_for_a_tuple() -> None:
     assert read({"tags": ["a", "b"]}).tags == ("a", "b")
 
 
-def test_a_duration_is_seconds_in_the_code() -> None:
+def test_a_duration_is_seconds_in_python() -> None:
     assert read({"wait": "250ms"}).wait == 0.25
 
 
-def test_a_duration_is_written_as_text() -> None:
+def test_a_duration_is_serialized_as_text() -> None:
     assert Params().model_dump(mode="json")["wait"] == "1.5s"
 
 
-def test_a_reference_becomes_the_plugin_that_it_names() -> None:
-    found, asked = Found(), []
-    params = read({"picker": "mine"}, lambda name, kind: asked.append((name, kind)) or found)
-    assert (params.picker, asked) == (found, [("mine", Picker)])
+def test_a_reference_resolves_to_the_plugin_that_it_names() -> None:
+    found, calls = Plugin(), []
+    params = read({"picker": "mine"}, lambda name, kind: calls.append((name, kind)) or found)
+    assert (params.picker, calls) == (found, [("mine", Picker)])
 
 
-def test_references_may_stand_in_a_list() -> None:
+def test_references_may_be_in_a_list() -> None:
     params = read({"pickers": ["a", "b"]}, lambda name, _: f"plugin {name}")
     assert params.pickers == ("plugin a", "plugin b")
 
@@ -94,22 +94,25 @@ def test_without_a_resolver_a_reference_stays_a_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("context", "written"),
-    [pytest.param(None, "mine", id="name"), pytest.param(lambda *_: Found(), "Found", id="plugin")],
+    ("context", "name"),
+    [pytest.param(None, "mine", id="name"), pytest.param(lambda *_: Plugin(), "Plugin", id="plugin")],
 )
-def test_a_reference_is_written_as_a_name(context: Any, written: str) -> None:
-    assert read({"picker": "mine"}, context).model_dump(mode="json")["picker"] == written
+def test_a_reference_is_serialized_as_a_name(context: Any, name: str) -> None:
+    assert read({"picker": "mine"}, context).model_dump(mode="json")["picker"] == name
 
 
 @pytest.mark.parametrize(
-    ("field", "described"),
-    [pytest.param("wait", "a duration such as", id="duration"), pytest.param("blockSize", "Tokens of", id="docstring")],
+    ("field", "description"),
+    [
+        pytest.param("wait", "a duration such as", id="duration"),
+        pytest.param("blockSize", "Tokens per block", id="docstring"),
+    ],
 )
-def test_the_schema_describes_a_field(field: str, described: str) -> None:
-    assert described in json.dumps(Params.model_json_schema()["properties"][field])
+def test_the_schema_describes_a_field(field: str, description: str) -> None:
+    assert description in json.dumps(Params.model_json_schema()["properties"][field])
 
 
-def test_the_schema_of_a_reference_is_text() -> None:
+def test_the_schema_of_a_reference_is_a_string() -> None:
     assert {"type": "string", "description": "the name of a plugin"} in Params.model_json_schema()["properties"][
         "picker"
     ]["anyOf"]

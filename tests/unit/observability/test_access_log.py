@@ -1,4 +1,4 @@
-"""The access log and the event log: what their lines say."""
+"""The lines of the access log and of the event log."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Lines = list[dict[str, Any]]
 
 @pytest.fixture
 def lines() -> Iterator[list[MutableMapping[str, Any]]]:
-    """What is logged."""
+    """The lines logged."""
     with structlog.testing.capture_logs() as captured:
         yield captured
 
@@ -54,7 +54,7 @@ def test_a_request_without_a_first_byte_has_none(lines: Lines) -> None:
     assert (line["first_byte_ms"], line["status"], line["ending"]) == (None, None, "client-left")
 
 
-def test_an_attempt_that_led_to_another_is_no_line(lines: Lines) -> None:
+def test_an_attempt_that_was_followed_by_another_is_not_logged(lines: Lines) -> None:
     AccessLog().on_finished(make_request(), make_decision("a"), Outcome(Ending.UPSTREAM_FAILED, 0.5, final=False))
     assert lines == []
 
@@ -74,7 +74,7 @@ def test_a_refused_request_is_a_warning_with_the_reason(lines: Lines, error: Any
     assert reason in line["reason"]
 
 
-def test_no_line_holds_the_prompt(lines: Lines) -> None:
+def test_the_prompt_is_never_logged(lines: Lines) -> None:
     log, request = AccessLog(), make_request("my secret prompt")
     log.on_finished(request, make_decision("a"), Outcome(Ending.COMPLETED, 1.0))
     log.on_refused(request, NoEndpointsError())

@@ -1,4 +1,4 @@
-"""Failures of plugins: all counted, few logged."""
+"""Failures of plugins: all are counted, few are logged."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ ELSEWHERE = PluginFault("queue", "OnFinished", "it scored NaN")
 
 @pytest.fixture
 def lines() -> Iterator[list[MutableMapping[str, Any]]]:
-    """What is logged."""
+    """The lines logged."""
     with structlog.testing.capture_logs() as captured:
         yield captured
 
 
 def reported(clock: FakeClock, *faults: PluginFault) -> list[PluginFault]:
-    """The faults counted."""
+    """Reports the faults; returns those counted."""
     counted: list[PluginFault] = []
     report = FaultReporter(clock, counted.append)
     for fault in faults:
@@ -74,7 +74,7 @@ def test_the_minute_is_per_plugin_and_extension_point(
     [
         pytest.param([59.9], 1, id="within the minute"),
         pytest.param([60.0], 2, id="after a minute"),
-        pytest.param([59.9, 59.9], 2, id="a minute after the line and not after the last fault"),
+        pytest.param([59.9, 59.9], 2, id="a minute after the line, not after the last fault"),
         pytest.param([60.0, 60.0, 60.0], 4, id="once a minute"),
     ],
 )

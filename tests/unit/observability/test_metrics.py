@@ -16,7 +16,7 @@ from app.domain.outcome import Ending, Outcome
 from app.domain.status import EndpointStatus
 from app.fleet.exposition import Exposition
 from app.observability.metrics import MODELS_COUNTED, PoolMetrics, RequestMetrics, register_build_info
-from app.routing.in_flight import InFlightCounts
+from app.routing.in_flight import InFlightRequests
 from pointsman.testing import make_decision, make_endpoint, make_request
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ DONE = Outcome(Ending.COMPLETED, 1.5, status=200, first_byte=0.25)
 
 @pytest.fixture
 def registry() -> CollectorRegistry:
-    """An empty one."""
+    """An empty registry."""
     return CollectorRegistry()
 
 
@@ -62,7 +62,7 @@ def test_a_request_without_a_first_byte_has_no_time_to_it(registry: CollectorReg
     assert registry.get_sample_value("llm_d_epp_request_ttft_seconds_count", {"model_name": "demo"}) in (None, 0)
 
 
-def test_an_attempt_that_led_to_another_counts_only_as_one(registry: CollectorRegistry) -> None:
+def test_an_attempt_that_was_followed_by_another_is_counted_only_as_an_attempt(registry: CollectorRegistry) -> None:
     finish(RequestMetrics(registry), outcome=Outcome(Ending.UPSTREAM_FAILED, 1.0, final=False))
     assert registry.get_sample_value("pointsman_attempts_ended_total", {"ending": "upstream-failed"}) == 1
     assert registry.get_sample_value("llm_d_epp_request_total", {"model_name": "demo"}) is None
@@ -87,7 +87,7 @@ def test_a_decision_is_counted_as_a_success(registry: CollectorRegistry) -> None
         pytest.param(UpstreamTimeoutError("a", "x"), "UpstreamTimeout", id="timeout"),
     ],
 )
-def test_a_refusal_is_counted_by_model_and_kind(registry: CollectorRegistry, error: Any, code: str) -> None:
+def test_a_refused_request_is_counted_by_model_and_error(registry: CollectorRegistry, error: Any, code: str) -> None:
     RequestMetrics(registry).on_refused(make_request(), error)
     labels = {"model_name": "demo", "error_code": code}
     assert registry.get_sample_value("llm_d_epp_request_error_total", labels) == 1
@@ -100,7 +100,7 @@ def test_a_plugin_s_fault_is_counted(registry: CollectorRegistry) -> None:
     assert registry.get_sample_value("pointsman_plugin_faults_total", labels) == 1
 
 
-def test_models_over_the_bound_are_counted_together(registry: CollectorRegistry) -> None:
+def test_models_over_the_limit_are_counted_together(registry: CollectorRegistry) -> None:
     metrics = RequestMetrics(registry)
     for number in range(MODELS_COUNTED + 5):
         finish(metrics, f"model-{number}")
@@ -112,7 +112,7 @@ def test_models_over_the_bound_are_counted_together(registry: CollectorRegistry)
     assert (MODELS_COUNTED, counts) == (1000, [2, 1, None, 5])
 
 
-def test_refusals_and_answers_share_the_bound_on_models(registry: CollectorRegistry) -> None:
+def test_refused_and_served_requests_share_the_limit_on_models(registry: CollectorRegistry) -> None:
     metrics = RequestMetrics(registry)
     for number in range(MODELS_COUNTED):
         metrics.on_refused(make_request(model=f"model-{number}"), NoEndpointsError())
@@ -157,7 +157,7 @@ STATUSES = (
 
 
 def pool_value(name: str, statuses: Sequence[EndpointStatus] = STATUSES, **labels: str) -> float | None:
-    registry, in_flight = CollectorRegistry(), InFlightCounts()
+    registry, in_flight = CollectorRegistry(), InFlightRequests()
     in_flight.enter("busy")
     in_flight.enter("down")
     registry.register(
@@ -176,7 +176,7 @@ def pool_value(name: str, statuses: Sequence[EndpointStatus] = STATUSES, **label
         pytest.param("average_kv_cache_utilization", 0.5, id="kv cache"),
     ],
 )
-def test_the_pool_s_state_is_told(name: str, value: float) -> None:
+def test_the_state_of_the_pool_is_reported(name: str, value: float) -> None:
     assert pool_value(name) == pytest.approx(value)
 
 
@@ -190,7 +190,7 @@ def test_the_pool_s_state_is_told(name: str, value: float) -> None:
         pytest.param("new", None, 0, id="never read"),
     ],
 )
-def test_each_endpoint_s_state_is_told(endpoint: str, queue: float | None, in_flight: float) -> None:
+def test_the_state_of_each_endpoint_is_reported(endpoint: str, queue: float | None, in_flight: float) -> None:
     values = [
         pool_value(f"per_endpoint_{what}", model_server_endpoint=endpoint) for what in ("queue_size", "in_flight")
     ]
@@ -198,7 +198,7 @@ def test_each_endpoint_s_state_is_told(endpoint: str, queue: float | None, in_fl
 
 
 @pytest.mark.parametrize("statuses", [pytest.param([], id="empty pool"), pytest.param([status("new")], id="none read")])
-def test_without_a_reading_there_is_no_mean(statuses: list[EndpointStatus]) -> None:
+def test_without_metrics_there_is_no_mean(statuses: list[EndpointStatus]) -> None:
     assert (pool_value("average_queue_size", statuses), pool_value("ready_endpoints", statuses)) == (None, 0)
 
 
@@ -210,6 +210,6 @@ def test_a_value_that_one_engine_lacks_is_the_mean_of_the_others() -> None:
     assert values == [6.0, 2.0, None]
 
 
-def test_the_version_is_told(registry: CollectorRegistry) -> None:
+def test_the_version_is_reported(registry: CollectorRegistry) -> None:
     register_build_info(registry, "1.2.3")
     assert registry.get_sample_value("llm_d_epp_info", {"version": "1.2.3"}) == 1

@@ -1,4 +1,4 @@
-"""Plugins' own metrics on the common page."""
+"""The metrics of plugins on one page."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def test_two_instances_have_one_metric_each_with_its_name() -> None:
     assert 'picks_total{plugin="b",zone="x"} 2.0' in page
 
 
-def test_a_plugin_that_is_built_anew_begins_anew() -> None:
+def test_a_rebuilt_plugin_starts_with_a_new_registry() -> None:
     metrics = PluginMetrics()
     Counter("picks", "Picks made.", registry=metrics.registry_of("a")).inc(7)
     Counter("picks", "Picks made.", registry=metrics.registry_of("a"))
     assert 'picks_total{plugin="a"} 0.0' in page_of(metrics)
 
 
-def test_after_a_change_kept_and_new_plugins_are_collected_and_no_others() -> None:
+def test_after_a_change_only_kept_and_new_plugins_are_collected() -> None:
     metrics = PluginMetrics()
     for name in ("gone", "kept", "anew"):
         Counter("picks", "Picks made.", registry=metrics.registry_of(name)).inc(7)

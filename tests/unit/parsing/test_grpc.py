@@ -1,4 +1,4 @@
-"""gRPC bodies of vLLM and of Vertex AI, made by hand byte by byte."""
+"""gRPC bodies of vLLM and Vertex AI, built byte by byte."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from app.domain.errors import BadRequestError
 from app.domain.request import InferenceRequest
-from app.parsing.grpc import fields_of, message_of
+from app.parsing.grpc import message_of
 from app.parsing.openai import parse_openai
 from app.parsing.parsers import Parsers
 from plugins.parsers.vertexai import VertexAIParser
@@ -21,14 +21,14 @@ SERVICE = "/google.cloud.aiplatform.v1beta1.PredictionService"
 """Chat exists only in `v1beta1`; the raw predictions in `v1` as well."""
 
 TOKENS = field(2, field(2, bytes.fromhex("01 ac 02")))
-"""The tokenised input with the ids 1 and 300, packed."""
+"""A tokenised input with the packed ids 1 and 300."""
 
 
 def vllm(message: bytes, path: str = GENERATE) -> InferenceRequest:
     return VllmGrpcParser().parse(raw_of(path, framed(message)))
 
 
-# -- frames and fields
+# -- frames and the wire format
 
 
 @pytest.mark.parametrize(
@@ -37,46 +37,61 @@ def vllm(message: bytes, path: str = GENERATE) -> InferenceRequest:
         pytest.param("00 00000000", "", id="empty message"),
         pytest.param("00 00000003 010203", "010203", id="three bytes"),
         pytest.param("00 00000001 01 00 00000001 02", "01", id="the first of two"),
-        pytest.param("00 00000100" + "7f" * 256, "7f" * 256, id="the length's highest byte stands first"),
+        pytest.param("00 00000100" + "7f" * 256, "7f" * 256, id="a big-endian length"),
     ],
 )
-def test_a_frame_has_a_flag_and_a_length_before_its_message(body: str, message: str) -> None:
+def test_a_frame_is_a_flag_a_length_and_a_message(body: str, message: str) -> None:
     assert message_of(bytes.fromhex(body)) == bytes.fromhex(message)
 
 
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        pytest.param("", "no whole gRPC message", id="empty"),
-        pytest.param("00 000000", "no whole gRPC message", id="less than a frame"),
-        pytest.param("00 00000004 010203", "no whole gRPC message", id="a byte is missing"),
-        pytest.param("00 ffffffff 01", "no whole gRPC message", id="four gigabytes announced"),
+        pytest.param("", "not a complete gRPC message", id="empty"),
+        pytest.param("00 000000", "not a complete gRPC message", id="less than a frame"),
+        pytest.param("00 00000004 010203", "not a complete gRPC message", id="a byte is missing"),
+        pytest.param("00 ffffffff 01", "not a complete gRPC message", id="four gigabytes announced"),
         pytest.param("01 00000003 010203", "compressed", id="compressed"),
         pytest.param("ff 00000000", "compressed", id="a flag that does not exist"),
     ],
 )
-def test_a_frame_that_is_not_whole_or_is_compressed_is_refused(body: str, said: str) -> None:
+def test_an_incomplete_or_compressed_frame_is_refused(body: str, said: str) -> None:
     with pytest.raises(BadRequestError, match=said):
         message_of(bytes.fromhex(body))
 
 
+SKIPPED = [
+    pytest.param("", id="none"),
+    pytest.param("08 00", id="a varint of zero"),
+    pytest.param("08 96 01", id="a varint of two bytes"),
+    pytest.param("08" + "ff" * 9 + "01", id="the largest varint"),
+    pytest.param("0a 07 74 65 73 74 69 6e 67", id="text"),
+    pytest.param("0a 00", id="empty text"),
+    pytest.param("0d 01020304", id="four fixed bytes"),
+    pytest.param("09 0102030405060708", id="eight fixed bytes"),
+    pytest.param("82 01 01 78", id="a field number of two bytes"),
+    pytest.param("08 01 08 02", id="a field that occurs twice"),
+    pytest.param("0b 08 01 0c", id="a group"),
+]
+
+
+@pytest.mark.parametrize("unknown", SKIPPED)
+def test_unknown_fields_of_every_wire_type_are_skipped(unknown: str) -> None:
+    others = bytes.fromhex(unknown)
+    assert vllm(others + TOKENS + others).prompts == (ids(1, 300),)
+
+
 @pytest.mark.parametrize(
-    ("message", "fields"),
+    ("sampling", "limit"),
     [
-        pytest.param("", [], id="none"),
-        pytest.param("08 00", [(1, 0)], id="zero"),
-        pytest.param("08 96 01", [(1, 150)], id="two bytes of a varint"),
-        pytest.param("08" + "ff" * 9 + "01", [(1, 2**64 - 1)], id="the largest varint"),
-        pytest.param("12 07 74 65 73 74 69 6e 67", [(2, b"testing")], id="text"),
-        pytest.param("12 00", [(2, b"")], id="empty text"),
-        pytest.param("0d 01020304", [(1, b"\1\2\3\4")], id="four fixed bytes"),
-        pytest.param("09 0102030405060708", [(1, b"\1\2\3\4\5\6\7\x08")], id="eight fixed bytes"),
-        pytest.param("82 01 01 78", [(16, b"x")], id="a number of two bytes"),
-        pytest.param("08 01 08 02", [(1, 1), (1, 2)], id="one field twice"),
+        pytest.param("40 00", 0, id="zero"),
+        pytest.param("40 96 01", 150, id="two bytes of a varint"),
+        pytest.param("40 ff ff ff ff 0f", 2**32 - 1, id="the largest"),
+        pytest.param("40 01 40 02", 2, id="the last of two"),
     ],
 )
-def test_the_fields_of_a_message_are_numbers_and_values(message: str, fields: list[Any]) -> None:
-    assert list(fields_of(bytes.fromhex(message))) == fields
+def test_a_varint_has_seven_bits_in_each_byte(sampling: str, limit: int) -> None:
+    assert vllm(TOKENS + field(4, bytes.fromhex(sampling))).max_output_tokens == limit
 
 
 BROKEN = [
@@ -97,15 +112,15 @@ BROKEN = [
 
 
 @pytest.mark.parametrize("message", BROKEN)
-def test_a_message_that_is_cut_off_or_malformed_is_refused(message: str) -> None:
-    with pytest.raises(BadRequestError, match=r"gRPC message is (cut off|malformed)"):
-        list(fields_of(bytes.fromhex(message)))
+def test_a_truncated_or_malformed_message_is_refused(message: str) -> None:
+    with pytest.raises(BadRequestError, match="gRPC message is truncated or malformed"):
+        vllm(TOKENS + bytes.fromhex(message))
 
 
 # -- vLLM
 
 
-def test_a_whole_request_of_vllm_is_read() -> None:
+def test_a_complete_vllm_request_is_parsed() -> None:
     body = bytes.fromhex(
         "00 00000010"  # not compressed, 16 bytes
         "0a 01 72"  # request_id "r"
@@ -133,11 +148,11 @@ def test_a_whole_request_of_vllm_is_read() -> None:
     ],
 )
 @pytest.mark.parametrize("path", [GENERATE, EMBED])
-def test_token_ids_are_packed_or_not(path: str, tokenized: str, tokens: tuple[int, ...]) -> None:
+def test_token_ids_may_be_packed_or_not(path: str, tokenized: str, tokens: tuple[int, ...]) -> None:
     assert vllm(field(2, bytes.fromhex(tokenized)), path).prompts == (ids(*tokens),)
 
 
-def test_packed_ids_and_those_in_a_json_body_are_one_prompt() -> None:
+def test_packed_ids_and_ids_in_a_json_body_give_the_same_prompt() -> None:
     completion = parse_openai(raw_of("/v1/completions", {"model": "demo", "prompt": [1, 300]}))
     assert vllm(TOKENS).prompts == completion.prompts
 
@@ -148,7 +163,7 @@ def test_packed_ids_and_those_in_a_json_body_are_one_prompt() -> None:
         pytest.param(field(3, b"hello"), b"hello", id="text"),
         pytest.param(field(3, "é🚂".encode()), "é🚂".encode(), id="text not in ASCII"),
         pytest.param(TOKENS + field(3, b""), ids(1, 300), id="ids beside empty text"),
-        pytest.param(field(99, b"x") + field(3, b"hello") + field(98, 7), b"hello", id="among fields not known"),
+        pytest.param(field(99, b"x") + field(3, b"hello") + field(98, 7), b"hello", id="among unknown fields"),
     ],
 )
 def test_a_prompt_may_be_text(message: bytes, prompt: bytes) -> None:
@@ -170,7 +185,7 @@ def test_a_prompt_may_be_text(message: bytes, prompt: bytes) -> None:
         pytest.param(EMBED, field(5, 1), False, None, id="an embedding does not stream"),
     ],
 )
-def test_streaming_and_the_limit_are_read(path: str, more: bytes, streaming: bool, most: int | None) -> None:
+def test_streaming_and_the_token_limit_are_parsed(path: str, more: bytes, streaming: bool, most: int | None) -> None:
     request = vllm(TOKENS + more, path)
     assert (request.streaming, request.max_output_tokens) == (streaming, most)
 
@@ -189,7 +204,7 @@ def test_streaming_and_the_limit_are_read(path: str, more: bytes, streaming: boo
         pytest.param(EMBED, b"", id="an embedding of nothing"),
     ],
 )
-def test_a_request_of_vllm_without_a_prompt_is_refused(path: str, message: bytes) -> None:
+def test_a_vllm_request_without_a_prompt_is_refused(path: str, message: bytes) -> None:
     with pytest.raises(BadRequestError, match="has no prompt"):
         vllm(message, path)
 
@@ -204,8 +219,8 @@ def test_a_request_of_vllm_without_a_prompt_is_refused(path: str, message: bytes
         pytest.param(TOKENS + b"\x0b", id="a group"),
     ],
 )
-def test_a_request_of_vllm_that_is_broken_within_is_refused(message: bytes) -> None:
-    with pytest.raises(BadRequestError, match=r"gRPC message is (cut off|malformed)"):
+def test_a_vllm_request_with_a_malformed_submessage_is_refused(message: bytes) -> None:
+    with pytest.raises(BadRequestError, match="gRPC message is truncated or malformed"):
         vllm(message)
 
 
@@ -233,13 +248,13 @@ def vertex(message: bytes, method: str = "ChatCompletions") -> InferenceRequest:
         pytest.param("StreamRawPredict", RESPONSE, "/v1/responses", id="raw stream"),
     ],
 )
-def test_a_body_of_vertex_is_read_as_one_of_openai(method: str, body: dict[str, Any], api: str) -> None:
+def test_a_vertex_body_is_parsed_like_an_openai_body(method: str, body: dict[str, Any], api: str) -> None:
     found, plain = vertex(http_body(body), method), parse_openai(raw_of(api, body))
     for name in ("model", "adapter", "cache_salt", "prompts", "streaming", "max_output_tokens"):
         assert getattr(found, name) == getattr(plain, name)
 
 
-def test_a_request_of_vertex_stays_what_it_came_as() -> None:
+def test_a_vertex_request_keeps_its_id_path_headers_and_size() -> None:
     request = vertex(http_body(CHAT))
     size = len(framed(http_body(CHAT)))
     assert (request.id, request.path, request.size) == ("r1", f"{SERVICE}/ChatCompletions", size)
@@ -255,7 +270,7 @@ def test_a_request_of_vertex_stays_what_it_came_as() -> None:
         pytest.param("StreamRawPredict", RESPONSE, id="raw stream"),
     ],
 )
-def test_vertex_is_read_in_both_versions_of_its_service(version: str, method: str, body: dict[str, Any]) -> None:
+def test_both_versions_of_the_vertex_service_are_parsed(version: str, method: str, body: dict[str, Any]) -> None:
     path = f"/google.cloud.aiplatform.{version}.PredictionService/{method}"
     parsers = Parsers([("vertexai-parser", VertexAIParser())])
     assert parsers.parse(raw_of(path, framed(http_body(body)))).model == "demo"
@@ -269,21 +284,21 @@ def test_vertex_is_read_in_both_versions_of_its_service(version: str, method: st
         pytest.param(field(2, field(1, b"application/json")), "no HTTP body", id="a body without data"),
         pytest.param(field(2, 5), "no HTTP body", id="a number for a body"),
         pytest.param(field(2, field(2, 5)), "no HTTP body", id="a number for data"),
-        pytest.param(field(2, b"\x12\x05ab"), "cut off", id="data cut off"),
+        pytest.param(field(2, b"\x12\x05ab"), "truncated or malformed", id="data cut off"),
         pytest.param(http_body(b""), "not valid JSON", id="empty data"),
         pytest.param(http_body(b"[]"), "must be a JSON object", id="a list"),
         pytest.param(http_body({"model": "demo"}), "'messages' must be", id="no messages"),
         pytest.param(http_body({**CHAT, "model": ""}), "'model' must be", id="no model"),
     ],
 )
-def test_a_bad_body_of_vertex_is_refused_with_a_reason(message: bytes, said: str) -> None:
+def test_a_bad_vertex_body_is_refused_with_a_reason(message: bytes, said: str) -> None:
     with pytest.raises(BadRequestError, match=said):
         vertex(message)
 
 
-# -- what the tests are made with
+# -- the helpers of these tests
 
 
-def test_the_hand_made_messages_are_right() -> None:
+def test_the_helpers_build_correct_messages() -> None:
     assert (varint(300), field(1, 150), field(2, b"hi")) == (b"\xac\x02", b"\x08\x96\x01", b"\x12\x02hi")
     assert framed(b"abc") == b"\0\0\0\0\x03abc"

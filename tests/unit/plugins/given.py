@@ -1,4 +1,4 @@
-"""Parameters as the container reads them: from JSON."""
+"""Parameters, validated as they are for a configuration: from JSON."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ P = TypeVar("P", bound=PluginParams)
 
 
 def params_of(model: type[P], values: Mapping[str, Any]) -> P:
-    """The parameters that `values` give. Raises `ValidationError`."""
+    """The parameters with `values`. Raises `ValidationError`."""
     return model.model_validate_json(json.dumps(values))

@@ -1,4 +1,4 @@
-"""`core-metrics-extractor`: pages of engines, and which engine a page is read as."""
+"""`core-metrics-extractor`: the metrics pages of engines, and detection of the engine."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def lora(running: str, waiting: str = "", *, value: str = "1", most: str = "4") 
     return f"vllm:lora_requests_info{{{labels}}} {value}"
 
 
-def test_a_real_page_of_vllm_is_read() -> None:
+def test_a_real_vllm_page_is_parsed() -> None:
     assert extract(VLLM_PAGE) == EndpointMetrics(
         waiting=24.0,
         running=8.0,
@@ -69,13 +69,13 @@ def test_a_real_page_of_vllm_is_read() -> None:
     )
 
 
-def test_a_page_of_sglang_is_read() -> None:
+def test_an_sglang_page_is_parsed() -> None:
     assert extract(SGLANG_PAGE) == EndpointMetrics(
         waiting=3.0, running=5.0, kv_cache_usage=0.28, engine="sglang", block_size=64, num_blocks=1000
     )
 
 
-def test_ranks_queues_and_blocks_are_summed_and_usages_averaged() -> None:
+def test_over_ranks_requests_and_blocks_are_summed_and_usage_is_averaged() -> None:
     assert extract(TWO_RANKS) == EndpointMetrics(
         waiting=7.0, running=4.0, kv_cache_usage=pytest.approx(0.4), engine="vllm", block_size=16, num_blocks=1900
     )
@@ -85,15 +85,17 @@ def test_ranks_queues_and_blocks_are_summed_and_usages_averaged() -> None:
     ("lines", "usage"),
     [
         pytest.param(["vllm:gpu_cache_usage_perc 0.5"], 0.5, id="old name"),
-        pytest.param(["vllm:gpu_cache_usage_perc 0.5", "vllm:kv_cache_usage_perc 0.25"], 0.25, id="new before old"),
+        pytest.param(
+            ["vllm:gpu_cache_usage_perc 0.5", "vllm:kv_cache_usage_perc 0.25"], 0.25, id="new name before old"
+        ),
         pytest.param(["vllm:kv_cache_usage_perc 1.5"], 1.0, id="over one"),
         pytest.param(["vllm:kv_cache_usage_perc -0.5"], 0.0, id="negative"),
-        pytest.param(["vllm:kv_cache_usage_perc NaN"], None, id="not a number"),
+        pytest.param(["vllm:kv_cache_usage_perc NaN"], None, id="NaN"),
         pytest.param(["vllm:kv_cache_usage_percent 0.5"], None, id="a longer name"),
         pytest.param([], None, id="missing"),
     ],
 )
-def test_the_usage_of_the_kv_cache_is_found_under_both_names(lines: list[str], usage: float | None) -> None:
+def test_kv_cache_usage_is_found_under_both_names(lines: list[str], usage: float | None) -> None:
     assert extract(vllm(*lines)).kv_cache_usage == usage
 
 
@@ -103,11 +105,11 @@ def test_the_usage_of_the_kv_cache_is_found_under_both_names(lines: list[str], u
         pytest.param("3", 3.0, id="whole"),
         pytest.param("3.0e0", 3.0, id="with an exponent"),
         pytest.param("3 1700000000000", 3.0, id="with a timestamp"),
-        pytest.param("NaN", None, id="not a number"),
+        pytest.param("NaN", None, id="NaN"),
         pytest.param("+Inf", None, id="infinite"),
     ],
 )
-def test_a_queue_that_is_no_number_is_not_known(value: str, waiting: float | None) -> None:
+def test_a_queue_that_is_not_finite_is_unknown(value: str, waiting: float | None) -> None:
     page = f"vllm:num_requests_waiting {value}\nvllm:num_requests_running 1\n"
     assert extract(page).waiting == waiting
 
@@ -116,17 +118,17 @@ def test_a_queue_that_is_no_number_is_not_known(value: str, waiting: float | Non
     ("lines", "running", "waiting", "most"),
     [
         pytest.param([], set(), set(), 0, id="no such metric"),
-        pytest.param([lora("sql")], {"sql"}, set(), 4, id="one runs"),
+        pytest.param([lora("sql")], {"sql"}, set(), 4, id="one running"),
         pytest.param([lora("sql, chat", "math")], {"sql", "chat"}, {"math"}, 4, id="space after the comma"),
         pytest.param([lora("", "")], set(), set(), 4, id="none"),
         pytest.param([lora(",sql,")], {"sql"}, set(), 4, id="commas at the ends"),
         pytest.param([lora("old", value="1"), lora("new", value="2")], {"new"}, set(), 4, id="newest last"),
         pytest.param([lora("new", value="2"), lora("old", value="1")], {"new"}, set(), 4, id="newest first"),
         pytest.param([lora("n", value="1.7e9"), lora("o", value="1.6e9")], {"n"}, set(), 4, id="times with exponents"),
-        pytest.param([lora("sql", most="many")], {"sql"}, set(), 0, id="slots that are no number"),
+        pytest.param([lora("sql", most="many")], {"sql"}, set(), 0, id="max_lora is not a number"),
     ],
 )
-def test_the_newest_line_tells_the_adapters(lines: list[str], running: set[str], waiting: set[str], most: int) -> None:
+def test_the_newest_sample_has_the_adapters(lines: list[str], running: set[str], waiting: set[str], most: int) -> None:
     metrics = extract(vllm(*lines))
     assert (metrics.running_adapters, metrics.waiting_adapters, metrics.max_adapters) == (running, waiting, most)
 
@@ -140,19 +142,21 @@ def test_the_newest_line_tells_the_adapters(lines: list[str], running: set[str],
             {"llm-d.ai/engine-type": "vllm", "inference.networking.k8s.io/engine-type": "sglang"},
             {"defaultEngine": "sglang"},
             "vllm",
-            id="label beats older label and default",
+            id="label before older label and default",
         ),
         pytest.param({"engine": "sglang"}, {"engineLabelKey": "engine"}, "sglang", id="another label"),
-        pytest.param({"llm-d.ai/engine-type": "sglang"}, {"defaultEngine": "vllm"}, "sglang", id="label beats default"),
-        pytest.param({}, {"defaultEngine": "sglang"}, "sglang", id="default beats detection"),
+        pytest.param(
+            {"llm-d.ai/engine-type": "sglang"}, {"defaultEngine": "vllm"}, "sglang", id="label before default"
+        ),
+        pytest.param({}, {"defaultEngine": "sglang"}, "sglang", id="default before detection"),
         pytest.param({"llm-d.ai/engine-type": "??"}, {"defaultEngine": "sglang"}, "sglang", id="unknown label"),
         pytest.param({"llm-d.ai/engine-type": "??"}, {}, "vllm", id="unknown label without a default"),
-        pytest.param({}, {}, "vllm", id="first one found on the page"),
+        pytest.param({}, {}, "vllm", id="first engine found on the page"),
         pytest.param({"llm-d.ai/engine-type": "acme"}, {"engineConfigs": [ACME]}, "acme", id="custom engine by label"),
         pytest.param({}, {"engineConfigs": [ACME], "defaultEngine": "acme"}, "acme", id="custom engine by default"),
     ],
 )
-def test_the_label_beats_the_default_and_the_default_detection(
+def test_the_label_overrides_the_default_engine_which_overrides_detection(
     labels: dict[str, str], params: dict[str, Any], engine: str
 ) -> None:
     assert extract(BOTH, labels, **params).engine == engine
@@ -166,22 +170,22 @@ def test_the_label_beats_the_default_and_the_default_detection(
         pytest.param("acme_queue 1\n", "acme", id="custom engine"),
     ],
 )
-def test_the_engine_is_told_by_its_page(page: str, engine: str) -> None:
+def test_the_engine_is_detected_from_the_page(page: str, engine: str) -> None:
     assert extract(page, engineConfigs=[ACME]).engine == engine
 
 
 @pytest.mark.parametrize(
     ("page", "labels"),
     [
-        pytest.param("python_info 1\n", {}, id="page of no engine"),
-        pytest.param("vllm:num_preemptions_total 1\n", {}, id="page without the load"),
-        pytest.param("vllm:num_requests_waiting 1\n", {"llm-d.ai/engine-type": "sglang"}, id="page of another engine"),
-        pytest.param("vllm:num_requests_waiting NaN\n", {}, id="load that is no number"),
-        pytest.param("vllm:num_requests_waiting one\n", {}, id="line that can't be read"),
-        pytest.param('vllm:num_requests_waiting{engine="0} 1\n', {}, id="label without an end"),
+        pytest.param("python_info 1\n", {}, id="no engine"),
+        pytest.param("vllm:num_preemptions_total 1\n", {}, id="no load metrics"),
+        pytest.param("vllm:num_requests_waiting 1\n", {"llm-d.ai/engine-type": "sglang"}, id="another engine"),
+        pytest.param("vllm:num_requests_waiting NaN\n", {}, id="load is NaN"),
+        pytest.param("vllm:num_requests_waiting one\n", {}, id="invalid line"),
+        pytest.param('vllm:num_requests_waiting{engine="0} 1\n', {}, id="unterminated label"),
     ],
 )
-def test_a_page_that_is_not_understood_is_an_error(page: str, labels: dict[str, str]) -> None:
+def test_an_invalid_page_is_an_error(page: str, labels: dict[str, str]) -> None:
     with pytest.raises(ScrapeError):
         extract(page, labels)
 
@@ -207,7 +211,7 @@ acme_lora{max_lora="2",running_lora_adapters="a",waiting_lora_adapters="b"} 1
 """
 
 
-def test_a_custom_engine_is_read_by_its_specs() -> None:
+def test_a_custom_engine_is_parsed_by_its_specs() -> None:
     assert extract(CUSTOM_PAGE, engineConfigs=[CUSTOM]) == EndpointMetrics(
         waiting=5.0,
         running=2.0,
@@ -221,13 +225,13 @@ def test_a_custom_engine_is_read_by_its_specs() -> None:
     )
 
 
-def test_a_custom_engine_may_name_the_labels_of_its_cache() -> None:
+def test_a_custom_engine_may_set_the_labels_of_its_cache_info() -> None:
     config = {**ACME, "cacheInfoSpec": "acme_info", "cacheBlockSizeLabelName": "size", "cacheNumBlocksLabelName": "n"}
     metrics = extract('acme_queue 0\nacme_info{size="8",n="99"} 1\n', engineConfigs=[config])
     assert (metrics.block_size, metrics.num_blocks) == (8, 99)
 
 
-def test_a_custom_engine_replaces_a_built_in_one_entirely() -> None:
+def test_a_custom_engine_replaces_a_built_in_one() -> None:
     config = {"name": "vllm", "queuedRequestsSpec": "vllm:num_requests_running"}
     metrics = extract(TWO_RANKS, engineConfigs=[config])
     assert metrics == EndpointMetrics(waiting=4.0, engine="vllm")
@@ -237,12 +241,12 @@ def test_a_custom_engine_replaces_a_built_in_one_entirely() -> None:
     "labels",
     [
         pytest.param('block_size="None",num_gpu_blocks="None"', id="None"),
-        pytest.param('block_size="0",num_gpu_blocks="0"', id="nothing"),
-        pytest.param('block_size="-16",num_gpu_blocks="1.5"', id="no whole numbers"),
+        pytest.param('block_size="0",num_gpu_blocks="0"', id="zero"),
+        pytest.param('block_size="-16",num_gpu_blocks="1.5"', id="negative and fraction"),
         pytest.param('engine="0"', id="missing"),
     ],
 )
-def test_a_cache_that_does_not_tell_its_size_has_none(labels: str) -> None:
+def test_a_cache_without_a_valid_size_has_none(labels: str) -> None:
     metrics = extract(vllm(f"vllm:cache_config_info{{{labels}}} 1"))
     assert (metrics.block_size, metrics.num_blocks) == (None, None)
 
@@ -254,14 +258,14 @@ def test_a_cache_that_does_not_tell_its_size_has_none(labels: str) -> None:
         pytest.param({"engineLabelKey": ""}, id="empty label"),
         pytest.param({"engineConfigs": [{"name": ""}]}, id="engine without a name"),
         pytest.param({"engineConfigs": [{"name": "default"}]}, id="reserved name"),
-        pytest.param({"engineConfigs": [ACME, ACME]}, id="one name twice"),
+        pytest.param({"engineConfigs": [ACME, ACME]}, id="duplicate name"),
         pytest.param({"engineConfigs": [{**ACME, "queuedRequestsSpec": "no metric"}]}, id="queue spec with a space"),
         pytest.param({"engineConfigs": [{**ACME, "kvUsageSpec": "a{b}"}]}, id="label without a value"),
-        pytest.param({"engineConfigs": [{**ACME, "loraSpec": "a{b=c"}]}, id="brace without an end"),
+        pytest.param({"engineConfigs": [{**ACME, "loraSpec": "a{b=c"}]}, id="unterminated brace"),
         pytest.param({"engineConfigs": [{**ACME, "unknownSpec": "a"}]}, id="unknown key"),
     ],
 )
-def test_parameters_that_make_no_sense_are_refused(values: dict[str, Any]) -> None:
+def test_invalid_parameters_are_rejected(values: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         params_of(CoreMetricsExtractor.Params, values)
 
@@ -286,6 +290,6 @@ def test_a_spec_is_a_name_and_labels(text: str, name: str, labels: dict[str, str
     "text",
     ["", "1queue", "queue{", "queue}", "queue{a}", "queue{=b}", "queue{a!=b}", "queue{a=b c=d}{", "a b", 'q{a="b}'],
 )
-def test_what_is_no_spec_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is no metric"):
+def test_an_invalid_spec_is_rejected(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a metric"):
         MetricSpec.parse(text)

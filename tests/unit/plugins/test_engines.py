@@ -1,4 +1,4 @@
-"""The pages of TensorRT-LLM, Triton and llama.cpp, and the load that candidates have by them."""
+"""The metrics pages of TensorRT-LLM, Triton and llama.cpp, and the load columns of their candidates."""
 
 from __future__ import annotations
 
@@ -98,8 +98,8 @@ PAGES = [
     pytest.param(TENSORRT_LLM, OF_TENSORRT_LLM, id="triton-tensorrt-llm"),
     pytest.param(INFERENCE, OF_TRITON, id="triton"),
     pytest.param(LLAMACPP_PAGE, OF_LLAMACPP, id="llamacpp"),
-    pytest.param(INFERENCE + TENSORRT_LLM, OF_TENSORRT_LLM, id="both of triton"),
-    pytest.param(TENSORRT_LLM + INFERENCE, OF_TENSORRT_LLM, id="both of triton in the other order"),
+    pytest.param(INFERENCE + TENSORRT_LLM, OF_TENSORRT_LLM, id="both of Triton"),
+    pytest.param(TENSORRT_LLM + INFERENCE, OF_TENSORRT_LLM, id="both of Triton in the other order"),
 ]
 
 
@@ -109,25 +109,25 @@ def extract(page: bytes | str, labels: dict[str, str] | None = None, **params: A
 
 
 @pytest.mark.parametrize(("page", "metrics"), PAGES)
-def test_a_page_is_read_as_what_it_is(page: bytes | str, metrics: EndpointMetrics) -> None:
+def test_the_engine_is_detected(page: bytes | str, metrics: EndpointMetrics) -> None:
     assert extract(page) == metrics
 
 
 @pytest.mark.parametrize(("page", "metrics"), PAGES)
-def test_a_page_is_read_as_what_the_label_says(page: bytes | str, metrics: EndpointMetrics) -> None:
+def test_the_engine_is_taken_from_the_label(page: bytes | str, metrics: EndpointMetrics) -> None:
     assert extract(page, {"llm-d.ai/engine-type": metrics.engine}) == metrics
 
 
 @pytest.mark.parametrize(("page", "metrics"), PAGES)
-def test_a_page_is_read_as_what_the_default_says(page: bytes | str, metrics: EndpointMetrics) -> None:
+def test_the_engine_is_taken_from_the_default_engine(page: bytes | str, metrics: EndpointMetrics) -> None:
     assert extract(page, defaultEngine=metrics.engine) == metrics
 
 
-def test_the_label_makes_plain_triton_of_a_page_of_both() -> None:
+def test_a_page_with_metrics_of_both_is_plain_triton_if_the_label_says_so() -> None:
     assert extract(INFERENCE + TENSORRT_LLM, {"llm-d.ai/engine-type": "triton"}) == OF_TRITON
 
 
-def test_triton_s_count_of_executions_is_not_taken_for_who_runs() -> None:
+def test_triton_s_execution_count_is_not_the_number_of_running_requests() -> None:
     assert extract(INFERENCE).running is None
 
 
@@ -147,10 +147,12 @@ def test_triton_s_count_of_executions_is_not_taken_for_who_runs() -> None:
             'nv_trt_llm_request_metrics{model="b",request_type="scheduled"} 2\n'
             'nv_trt_llm_request_metrics{model="a",request_type="max"} 512\n',
             EndpointMetrics(running=3.0, engine="triton-tensorrt-llm"),
-            id="a version without a count of waiting ones",
+            id="a version without waiting requests",
         ),
         pytest.param(
-            "llamacpp:requests_processing 2\n", EndpointMetrics(running=2.0, engine="llamacpp"), id="only who runs"
+            "llamacpp:requests_processing 2\n",
+            EndpointMetrics(running=2.0, engine="llamacpp"),
+            id="only running requests",
         ),
         pytest.param(
             "trtllm_num_requests_running 0\ntrtllm_kv_cache_tokens_per_block 0\ntrtllm_kv_cache_max_blocks NaN\n",
@@ -159,7 +161,7 @@ def test_triton_s_count_of_executions_is_not_taken_for_who_runs() -> None:
         ),
     ],
 )
-def test_what_a_page_lacks_stays_unknown(page: str, metrics: EndpointMetrics) -> None:
+def test_missing_metrics_are_unknown(page: str, metrics: EndpointMetrics) -> None:
     assert extract(page) == metrics
 
 
@@ -168,20 +170,20 @@ def test_what_a_page_lacks_stays_unknown(page: str, metrics: EndpointMetrics) ->
     [
         pytest.param("nv_cpu_utilization 0.5\n", {}, id="triton without models"),
         pytest.param("nv_inference_exec_count 5\n", {}, id="triton without a queue"),
-        pytest.param('nv_trt_llm_request_metrics{request_type="max"} 512\n', {}, id="no count of what waits or runs"),
+        pytest.param('nv_trt_llm_request_metrics{request_type="max"} 512\n', {}, id="neither waiting nor running"),
         pytest.param("trtllm_request_success_total 5\n", {}, id="trtllm-serve without the load"),
         pytest.param("llamacpp:n_decode_total 5\n", {}, id="llamacpp without the load"),
         pytest.param(INFERENCE, {"llm-d.ai/engine-type": "triton-tensorrt-llm"}, id="label of the other triton"),
-        pytest.param("my_trtllm_num_requests_waiting 1\n", {}, id="a name that only ends alike"),
-        pytest.param("nv_inference_pending_request_count many\n", {}, id="a queue that is no number"),
+        pytest.param("my_trtllm_num_requests_waiting 1\n", {}, id="a name with the same suffix"),
+        pytest.param("nv_inference_pending_request_count many\n", {}, id="a queue that is not a number"),
     ],
 )
-def test_a_page_without_the_load_is_not_understood(page: str, labels: dict[str, str]) -> None:
+def test_a_page_without_load_metrics_is_an_error(page: str, labels: dict[str, str]) -> None:
     with pytest.raises(ScrapeError):
         extract(page, labels)
 
 
-# -- what candidates make of it
+# -- the columns of candidates
 
 
 def candidates_of(*pages: bytes | str, in_flight: dict[str, int]) -> Candidates:
@@ -193,7 +195,7 @@ def candidates_of(*pages: bytes | str, in_flight: dict[str, int]) -> Candidates:
     return pool.candidates()
 
 
-def test_who_runs_on_triton_is_what_we_have_in_flight_and_its_queue_is_as_read() -> None:
+def test_running_requests_on_triton_are_those_in_flight_and_its_queue_is_as_reported() -> None:
     candidates = candidates_of(INFERENCE, TRTLLM_PAGE, in_flight={"e0": 7, "e1": 50})
     assert (candidates.waiting.tolist(), candidates.running.tolist()) == ([14.0, 2.0], [7.0, 6.0])
 
@@ -204,12 +206,12 @@ def test_triton_alone_is_known_by_its_queue() -> None:
     assert (candidates.running.tolist(), candidates.kv_cache_usage.tolist()) == ([7.0], [0.5])
 
 
-def test_a_cache_that_is_not_reported_is_as_full_as_the_others_are() -> None:
+def test_an_unreported_cache_usage_is_the_mean_of_the_others() -> None:
     candidates = candidates_of(LLAMACPP_PAGE, TENSORRT_LLM, TRTLLM_PAGE, in_flight={})
     assert candidates.kv_cache_usage.tolist() == pytest.approx([(0.25 + 0.62) / 2, 0.25, 0.62])
 
 
-def test_triton_counts_as_known_for_the_load_aware_filter() -> None:
+def test_triton_is_known_to_the_load_aware_filter() -> None:
     plugin = LoadAwareFilter(LoadAwareFilter.Params(queue_threshold=14))
     candidates = candidates_of(INFERENCE, "llamacpp:requests_deferred 15\n", in_flight={"e0": 99})
     assert np.asarray(plugin.filter(make_request(), candidates)).tolist() == [True, False]
@@ -222,15 +224,15 @@ IN_FLIGHT = {"a": 3, "b": 4, "c": 5}
 @pytest.mark.parametrize(
     ("waiting", "running", "expected_waiting", "expected_running", "known"),
     [
-        pytest.param([1, 2, 0], [NAN, 9, 8], [1, 2, 0], [3, 9, 8], [True] * 3, id="one batch is missing"),
-        pytest.param([1, 2, 0], [NAN] * 3, [1, 2, 0], [3, 4, 5], [True] * 3, id="all batches are missing"),
-        pytest.param([NAN, 2, 0], [7, 9, 8], [3, 2, 0], [7, 9, 8], [False, True, True], id="a queue is missing"),
+        pytest.param([1, 2, 0], [NAN, 9, 8], [1, 2, 0], [3, 9, 8], [True] * 3, id="one running is missing"),
+        pytest.param([1, 2, 0], [NAN] * 3, [1, 2, 0], [3, 4, 5], [True] * 3, id="all running are missing"),
+        pytest.param([NAN, 2, 0], [7, 9, 8], [3, 2, 0], [7, 9, 8], [False, True, True], id="one waiting is missing"),
         pytest.param([NAN, 2, 0], [NAN, 9, 8], [3, 2, 0], [3, 9, 8], [False, True, True], id="both are missing"),
         pytest.param([NAN, 2, 0], [7, NAN, 8], [3, 2, 0], [7, 4, 8], [False, True, True], id="one of each"),
-        pytest.param([1, 2, 0], [7, 9, 8], [1, 2, 0], [7, 9, 8], [True] * 3, id="nothing is missing"),
+        pytest.param([1, 2, 0], [7, 9, 8], [1, 2, 0], [7, 9, 8], [True] * 3, id="none is missing"),
     ],
 )
-def test_only_what_is_missing_is_filled_in(
+def test_only_missing_values_are_filled_in(
     waiting: list[float],
     running: list[float],
     expected_waiting: list[float],
@@ -242,7 +244,7 @@ def test_only_what_is_missing_is_filled_in(
     assert found == (expected_waiting, expected_running, known)
 
 
-def test_what_is_filled_in_stays_aligned_when_candidates_are_narrowed() -> None:
+def test_filled_in_values_stay_aligned_in_a_subset() -> None:
     candidates = make_candidates("a", "b", "c", waiting=[1, 2, 0], running=[NAN, 9, NAN], in_flight=IN_FLIGHT)
     left = candidates.where(np.array([False, True, True]))
     assert (left.waiting.tolist(), left.running.tolist(), left.known.tolist()) == ([2, 0], [9, 5], [True, True])

@@ -1,4 +1,4 @@
-"""`file-discovery`: good files, bad files, and files that change."""
+"""`file-discovery`: valid files, invalid files, and files that change."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from tests.unit.plugins.given import params_of
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
-NOT_TAKEN = "endpoint file not taken"
+REJECTED = "endpoint file rejected"
 
 WAIT = 20
-"""Seconds after which a change that was not noticed fails the test."""
+"""Seconds to wait for a change before the test fails."""
 
 
 class Watched:
-    """What the task of a discovery did; a task that ends fails the test."""
+    """Waits for a discovery's task; the test fails if the task ends."""
 
     def __init__(self) -> None:
-        self.came = asyncio.Event()
+        self.changed = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
 
     async def until(self, holds: Callable[[], bool]) -> None:
@@ -39,12 +39,12 @@ class Watched:
             while not holds():
                 if self.task is not None and self.task.done():
                     self.task.result()
-                self.came.clear()
-                await self.came.wait()
+                self.changed.clear()
+                await self.changed.wait()
 
 
 class Sink(Watched):
-    """Keeps what is found."""
+    """Records the lists of endpoints."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class Sink(Watched):
 
     def replace_all(self, endpoints: Sequence[Endpoint]) -> None:
         self.lists.append(list(endpoints))
-        self.came.set()
+        self.changed.set()
 
     @property
     def names(self) -> list[str]:
@@ -63,7 +63,7 @@ class Sink(Watched):
 
 
 class Log(Watched):
-    """Keeps what is logged."""
+    """Records the log events."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,11 +71,11 @@ class Log(Watched):
 
     def error(self, event: str, **_: object) -> None:
         self.lines.append(event)
-        self.came.set()
+        self.changed.set()
 
     info = error
 
-    async def said(self, *lines: str) -> None:
+    async def logged(self, *lines: str) -> None:
         await self.until(lambda: self.lines == list(lines))
 
 
@@ -93,7 +93,7 @@ def discovery(path: Path, *, watch: bool = False) -> FileDiscovery:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where the file will be."""
+    """The path of the file, which does not exist yet."""
     return tmp_path / "endpoints.yaml"
 
 
@@ -130,7 +130,7 @@ async def found(path: Path, text: str) -> list[Endpoint]:
         pytest.param({"address": "localhost"}, "localhost:8000", id="short host name"),
     ],
 )
-async def test_a_good_address_is_taken(path: Path, fields: dict[str, Any], authority: str) -> None:
+async def test_a_valid_address_is_accepted(path: Path, fields: dict[str, Any], authority: str) -> None:
     (endpoint,) = await found(path, json.dumps({"endpoints": [entry("a", **fields)]}))
     assert endpoint.authority == authority
 
@@ -139,7 +139,7 @@ async def test_a_good_address_is_taken(path: Path, fields: dict[str, Any], autho
     ("fields", "name"),
     [
         pytest.param({}, "a", id="no namespace"),
-        pytest.param({"namespace": "default"}, "a", id="the usual namespace"),
+        pytest.param({"namespace": "default"}, "a", id="the default namespace"),
         pytest.param({"namespace": "prod"}, "prod/a", id="another namespace"),
     ],
 )
@@ -148,7 +148,7 @@ async def test_the_namespace_is_part_of_the_name(path: Path, fields: dict[str, A
     assert endpoint.name == name
 
 
-async def test_labels_and_the_metrics_port_are_taken(path: Path) -> None:
+async def test_labels_and_the_metrics_port_are_read(path: Path) -> None:
     text = "endpoints: [{name: a, address: 10.0.0.1, port: 1, metricsPort: '2', labels: {gpu: h100}}]"
     (endpoint,) = await found(path, text)
     assert (endpoint.labels, endpoint.metrics_authority) == ({"gpu": "h100"}, "10.0.0.1:2")
@@ -163,11 +163,11 @@ async def test_labels_and_the_metrics_port_are_taken(path: Path) -> None:
         pytest.param(
             json.dumps({"endpoints": [entry("a"), entry("a", namespace="prod")]}),
             ["a", "prod/a"],
-            id="one name in two namespaces",
+            id="the same name in two namespaces",
         ),
     ],
 )
-async def test_a_good_file_gives_its_endpoints_in_order(path: Path, text: str, names: list[str]) -> None:
+async def test_a_valid_file_has_its_endpoints_in_order(path: Path, text: str, names: list[str]) -> None:
     assert [endpoint.name for endpoint in await found(path, text)] == names
 
 
@@ -179,13 +179,13 @@ def without(key: str) -> str:
     return json.dumps({"endpoints": [{name: value for name, value in entry("a").items() if name != key}]})
 
 
-BAD = [
+INVALID = [
     pytest.param("", "", id="empty file"),
     pytest.param("[]", "", id="a list"),
     pytest.param("{}", "endpoints", id="no endpoints"),
     pytest.param("endpoints: nothing", "endpoints", id="text for the list"),
-    pytest.param("endpoints:", "endpoints", id="nothing for the list"),
-    pytest.param("endpoints: [a", "", id="broken YAML"),
+    pytest.param("endpoints:", "endpoints", id="null for the list"),
+    pytest.param("endpoints: [a", "", id="invalid YAML"),
     pytest.param("endpoints: [\x00]", "", id="a control character"),
     pytest.param("endpoints: []\nmore: 1", "more", id="unknown key of the file"),
     pytest.param(one(weight=1), "weight", id="unknown key of an entry"),
@@ -210,40 +210,42 @@ BAD = [
     pytest.param(one(address="[::1]"), "address", id="IPv6 in brackets"),
     pytest.param(one(address="10.0.0.256"), "address", id="IPv4 out of range"),
     pytest.param(one(address="http://gpu"), "address", id="URL as address"),
-    pytest.param(one(address="-gpu"), "address", id="host name that begins with a dash"),
+    pytest.param(one(address="-gpu"), "address", id="host name with a leading dash"),
     pytest.param(one(address="a" * 64), "address", id="label of a host name too long"),
     pytest.param(one(address="a." * 127 + "a"), "address", id="host name too long"),
     pytest.param(one(labels={"gpu": 1}), "labels", id="label that is a number"),
     pytest.param(one(labels=["gpu"]), "labels", id="list of labels"),
-    pytest.param(listing("a", "b", "a"), "'a'", id="one name twice"),
+    pytest.param(listing("a", "b", "a"), "'a'", id="duplicate name"),
     pytest.param(
-        json.dumps({"endpoints": [entry("prod/a"), entry("a", namespace="prod")]}), "prod/a", id="two ways to one name"
+        json.dumps({"endpoints": [entry("prod/a"), entry("a", namespace="prod")]}),
+        "prod/a",
+        id="two ways to the same name",
     ),
-    pytest.param("endpoints: 2024-13-45", "", id="a date that is none"),
-    pytest.param("endpoints: !!bool maybe", "", id="a boolean that is none"),
-    pytest.param("endpoints: !!timestamp now", "", id="a timestamp that is none"),
-    pytest.param("endpoints: !!int ''", "", id="a number that is none"),
+    pytest.param("endpoints: 2024-13-45", "", id="invalid date"),
+    pytest.param("endpoints: !!bool maybe", "", id="invalid boolean"),
+    pytest.param("endpoints: !!timestamp now", "", id="invalid timestamp"),
+    pytest.param("endpoints: !!int ''", "", id="invalid number"),
     pytest.param("endpoints: !!python/object:os.system {}", "", id="a Python object"),
     pytest.param("[" * 5000, "", id="nested too deep"),
     pytest.param("#" * (1024 * 1024 + 1), "larger", id="too large"),
 ]
 
 
-@pytest.mark.parametrize(("text", "said"), BAD)
-def test_a_bad_file_is_refused_with_its_path_and_the_reason(path: Path, text: str, said: str) -> None:
+@pytest.mark.parametrize(("text", "reason"), INVALID)
+def test_an_invalid_file_is_an_error_with_its_path_and_the_reason(path: Path, text: str, reason: str) -> None:
     path.write_text(text)
     with pytest.raises(DiscoveryError, match=path.name) as caught:
         discovery(path).check()
-    assert said in str(caught.value)
+    assert reason in str(caught.value)
 
 
-def test_a_file_that_is_not_text_is_refused(path: Path) -> None:
+def test_a_file_that_is_not_text_is_an_error(path: Path) -> None:
     path.write_bytes(b"endpoints: [\xff\xfe]")
     with pytest.raises(DiscoveryError):
         discovery(path).check()
 
 
-def test_a_file_of_just_the_largest_size_is_read(path: Path) -> None:
+def test_a_file_of_the_maximum_size_is_read(path: Path) -> None:
     text = listing("a")
     path.write_text(text + " " * (1024 * 1024 - len(text)))
     discovery(path).check()
@@ -252,7 +254,7 @@ def test_a_file_of_just_the_largest_size_is_read(path: Path) -> None:
 @pytest.mark.parametrize(
     "make", [pytest.param(lambda path: None, id="missing"), pytest.param(Path.mkdir, id="a folder")]
 )
-async def test_a_file_that_can_t_be_read_is_refused(path: Path, make: Callable[[Path], None]) -> None:
+async def test_an_unreadable_file_is_an_error(path: Path, make: Callable[[Path], None]) -> None:
     make(path)
     with pytest.raises(DiscoveryError, match=path.name):
         await discovery(path).discover(Sink())
@@ -270,7 +272,7 @@ async def watching(path: Path, log: Log | None = None) -> AsyncIterator[Sink]:
     plugin._log = log = log or Log()
     sink.task = log.task = task = asyncio.create_task(plugin.discover(sink))
     for watched in (sink, log):
-        task.add_done_callback(lambda _, came=watched.came: came.set())
+        task.add_done_callback(lambda _, changed=watched.changed: changed.set())
     try:
         yield sink
         assert not task.done()
@@ -280,9 +282,9 @@ async def watching(path: Path, log: Log | None = None) -> AsyncIterator[Sink]:
 
 
 @pytest.fixture(autouse=True)
-def look_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A change that comes before the watch is set up is seen at the next look."""
-    monkeypatch.setattr(module, "LOOK_EVERY", 100)
+def reread_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A change before the watch is set up is found when the file is read again."""
+    monkeypatch.setattr(module, "REREAD_EVERY", 100)
 
 
 def rename_over(path: Path, text: str) -> None:
@@ -303,7 +305,7 @@ def remove_and_create(path: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize("change", [rename_over, truncate_and_write, remove_and_create])
-async def test_a_changed_file_gives_new_endpoints(path: Path, change: Callable[[Path, str], None]) -> None:
+async def test_a_changed_file_replaces_the_endpoints(path: Path, change: Callable[[Path, str], None]) -> None:
     write(path, listing("a"))
     async with watching(path) as sink:
         await sink.found("a")
@@ -314,7 +316,7 @@ async def test_a_changed_file_gives_new_endpoints(path: Path, change: Callable[[
 
 
 def config_map(folder: Path, version: str, text: str) -> None:
-    """Writes a version as Kubernetes mounts a ConfigMap: `..data` is swapped, the file's own link stays."""
+    """Writes a version as Kubernetes mounts a ConfigMap: the link `..data` is replaced, the file's own link is not."""
     (folder / version).mkdir()
     (folder / version / "endpoints.yaml").write_text(text)
     link = folder / "..data_tmp"
@@ -322,7 +324,7 @@ def config_map(folder: Path, version: str, text: str) -> None:
     link.replace(folder / "..data")
 
 
-async def test_a_swapped_symbolic_link_gives_new_endpoints(tmp_path: Path, path: Path) -> None:
+async def test_a_replaced_symbolic_link_replaces_the_endpoints(tmp_path: Path, path: Path) -> None:
     config_map(tmp_path, "..one", listing("a"))
     link(path, "..data/endpoints.yaml")
     async with watching(path) as sink:
@@ -334,40 +336,40 @@ async def test_a_swapped_symbolic_link_gives_new_endpoints(tmp_path: Path, path:
 @pytest.mark.parametrize(
     "text",
     [
-        pytest.param("endpoints: [", id="broken YAML"),
-        pytest.param(listing("b", "b"), id="one name twice"),
+        pytest.param("endpoints: [", id="invalid YAML"),
+        pytest.param(listing("b", "b"), id="duplicate name"),
         pytest.param(one(port=0), id="bad port"),
         pytest.param("", id="empty"),
         pytest.param("#" * (1024 * 1024 + 1), id="too large"),
-        pytest.param("endpoints: !!bool maybe", id="a boolean that is none"),
+        pytest.param("endpoints: !!bool maybe", id="invalid boolean"),
     ],
 )
-async def test_a_bad_version_keeps_the_old_list_until_a_good_one_comes(path: Path, text: str) -> None:
+async def test_an_invalid_version_keeps_the_endpoints_until_a_valid_one(path: Path, text: str) -> None:
     write(path, listing("a"))
     log = Log()
     async with watching(path, log) as sink:
         await sink.found("a")
         rename_over(path, text)
-        await log.said(NOT_TAKEN)
+        await log.logged(REJECTED)
         assert sink.names == ["a"]
         rename_over(path, listing("c"))
         await sink.found("c")
 
 
-async def test_a_bad_version_is_told_once(path: Path) -> None:
+async def test_an_invalid_version_is_logged_once(path: Path) -> None:
     write(path, listing("a"))
     log = Log()
     async with watching(path, log) as sink:
         await sink.found("a")
         rename_over(path, "endpoints: [")
-        await log.said(NOT_TAKEN)
+        await log.logged(REJECTED)
         rename_over(path, "endpoints: {")
-        await log.said(NOT_TAKEN, NOT_TAKEN)
+        await log.logged(REJECTED, REJECTED)
         rename_over(path, listing("b"))
-        await log.said(NOT_TAKEN, NOT_TAKEN, "endpoints read")
+        await log.logged(REJECTED, REJECTED, "endpoints read")
 
 
-async def test_a_file_that_goes_keeps_the_old_list_and_comes_back(path: Path) -> None:
+async def test_a_removed_file_keeps_the_endpoints_until_it_is_back(path: Path) -> None:
     write(path, listing("a"))
     async with watching(path) as sink:
         await sink.found("a")
@@ -376,7 +378,7 @@ async def test_a_file_that_goes_keeps_the_old_list_and_comes_back(path: Path) ->
         await sink.found("b")
 
 
-async def test_the_same_content_again_is_no_change(path: Path) -> None:
+async def test_the_same_content_is_no_change(path: Path) -> None:
     write(path, listing("a"))
     async with watching(path) as sink:
         await sink.found("a")
@@ -395,25 +397,25 @@ async def test_the_same_content_again_is_no_change(path: Path) -> None:
         pytest.param({"path": "x", "watch": True}, id="unknown key"),
     ],
 )
-def test_parameters_that_make_no_sense_are_refused(values: dict[str, Any]) -> None:
+def test_invalid_parameters_are_rejected(values: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         params_of(FileDiscovery.Params, values)
 
 
-class Nobody:
-    """A sink that must get nothing."""
+class UnusedSink:
+    """A sink that must not be called."""
 
     def replace_all(self, endpoints: Sequence[Endpoint]) -> None:
         raise AssertionError(endpoints)
 
 
-NOBODY = Nobody()
+UNUSED = UnusedSink()
 
 
-def test_a_trouble_that_lasts_is_logged_once(tmp_path: Path) -> None:
+def test_a_lasting_error_is_logged_once(tmp_path: Path) -> None:
     plugin = FileDiscovery(FileDiscovery.Params(path=str(tmp_path / "gone.yaml"), watch_file=True))
     with capture_logs() as logs:
         plugin._log = structlog.get_logger()
         for _ in range(3):
-            plugin._follow(NOBODY, b"")
-    assert [line["event"] for line in logs] == ["endpoint file not taken"]
+            plugin._reread(UNUSED, b"")
+    assert [line["event"] for line in logs] == ["endpoint file rejected"]

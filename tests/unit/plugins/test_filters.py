@@ -37,7 +37,7 @@ def expression(operator: str, *values: str, key: str = "gpu") -> dict[str, Any]:
         pytest.param({"matchLabels": {"gpu": ""}}, {}, False, id="empty value is not a missing label"),
         pytest.param({"matchLabels": {"gpu": ""}}, {"gpu": ""}, True, id="empty value"),
         pytest.param({"matchLabels": {"gpu": "h100", "zone": "b"}}, GPU, False, id="one of two labels"),
-        pytest.param(expression("In", "a100", "h100"), GPU, True, id="In holds"),
+        pytest.param(expression("In", "a100", "h100"), GPU, True, id="In with the value"),
         pytest.param(expression("In", "a100"), GPU, False, id="In with another value"),
         pytest.param(expression("In", "h100"), {}, False, id="In without the label"),
         pytest.param(expression("NotIn", "a100"), GPU, True, id="NotIn with another value"),
@@ -48,11 +48,13 @@ def expression(operator: str, *values: str, key: str = "gpu") -> dict[str, Any]:
         pytest.param(expression("Exists"), {}, False, id="Exists without the label"),
         pytest.param(expression("DoesNotExist"), {}, True, id="DoesNotExist"),
         pytest.param(expression("DoesNotExist"), GPU, False, id="DoesNotExist with the label"),
-        pytest.param({"matchLabels": {"zone": "a"}, **expression("In", "h100")}, GPU, True, id="both kinds hold"),
-        pytest.param({"matchLabels": {"zone": "b"}, **expression("In", "h100")}, GPU, False, id="only one kind holds"),
+        pytest.param({"matchLabels": {"zone": "a"}, **expression("In", "h100")}, GPU, True, id="both kinds match"),
+        pytest.param(
+            {"matchLabels": {"zone": "b"}, **expression("In", "h100")}, GPU, False, id="only one kind matches"
+        ),
     ],
 )
-def test_a_label_selector_keeps_what_kubernetes_would_select(
+def test_a_label_selector_selects_as_kubernetes_does(
     selector: dict[str, Any], labels: dict[str, str], kept: bool
 ) -> None:
     assert selects(selector, labels) is kept
@@ -72,12 +74,12 @@ def test_a_label_selector_keeps_what_kubernetes_would_select(
         pytest.param({"key": "gpu"}, id="no operator"),
     ],
 )
-def test_a_condition_that_kubernetes_refuses_is_refused(requirement: dict[str, Any]) -> None:
+def test_a_condition_that_kubernetes_rejects_is_rejected(requirement: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         params_of(LabelSelectorFilter.Params, {"matchExpressions": [requirement]})
 
 
-def test_the_selector_answers_for_each_candidate_in_order() -> None:
+def test_the_selector_returns_a_boolean_per_candidate_in_order() -> None:
     candidates = make_candidates(*(make_endpoint(zone, labels={"zone": zone}) for zone in "abc"))
     plugin = LabelSelectorFilter(params_of(LabelSelectorFilter.Params, {"matchLabels": {"zone": "b"}}))
     assert list(plugin.filter(make_request(), candidates)) == [False, True, False]
@@ -97,13 +99,13 @@ ROLES = [
 
 
 @pytest.mark.parametrize(("role", "decodes", "prefills"), [pytest.param(*row, id=row[0] or "empty") for row in ROLES])
-def test_a_role_tells_who_decodes_and_who_prefills(role: str, decodes: bool, prefills: bool) -> None:
+def test_endpoints_are_kept_by_their_role(role: str, decodes: bool, prefills: bool) -> None:
     candidates = make_candidates(make_endpoint(labels={"llm-d.ai/role": role}))
     kept = [list(plugin.filter(make_request(), candidates)) for plugin in (DecodeFilter(), PrefillFilter())]
     assert kept == [[decodes], [prefills]]
 
 
-def test_without_a_role_an_endpoint_decodes_and_does_not_prefill() -> None:
+def test_an_endpoint_without_a_role_decodes_and_does_not_prefill() -> None:
     candidates = make_candidates(make_endpoint(labels={"role": "prefill"}))
     kept = [list(plugin.filter(make_request(), candidates)) for plugin in (DecodeFilter(), PrefillFilter())]
     assert kept == [[True], [False]]

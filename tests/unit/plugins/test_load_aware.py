@@ -1,4 +1,4 @@
-"""`load-aware-scorer` and `load-aware-filter`: fixed measures of a queue and of a cache."""
+"""`load-aware-scorer` and `load-aware-filter`: fixed thresholds for queues and KV caches."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def scores(params: dict[str, Any], waiting: list[float], in_flight: dict[str, in
     ("params", "waiting", "expected"),
     [
         pytest.param({}, [0, 32, 64, 96], [0.5, 0.375, 0.25, 0.125], id="up to 128"),
-        pytest.param({}, [127, 128, 129, 5000], [0.5 / 128, 0.0, 0.0, 0.0], id="around 128 and far over it"),
-        pytest.param({}, [64], [0.25], id="the same of one alone"),
-        pytest.param({}, [64, 64], [0.25, 0.25], id="the same of equal ones"),
+        pytest.param({}, [127, 128, 129, 5000], [0.5 / 128, 0.0, 0.0, 0.0], id="around 128 and far above"),
+        pytest.param({}, [64], [0.25], id="a single endpoint"),
+        pytest.param({}, [64, 64], [0.25, 0.25], id="equal endpoints"),
         pytest.param({"threshold": 10}, [0, 1, 5, 10, 11], [0.5, 0.45, 0.25, 0.0, 0.0], id="threshold of ten"),
         pytest.param({"threshold": 1}, [0, 1], [0.5, 0.0], id="threshold of one"),
     ],
 )
-def test_a_queue_scores_a_half_when_empty_and_0_from_the_threshold_on(
+def test_an_empty_queue_scores_a_half_and_a_queue_at_the_threshold_0(
     params: dict[str, Any], waiting: list[float], expected: list[float]
 ) -> None:
     assert scores(params, waiting) == pytest.approx(expected)
@@ -53,13 +53,13 @@ def test_a_queue_scores_a_half_when_empty_and_0_from_the_threshold_on(
         pytest.param({"e0": 40, "e1": 9}, [0.0, 0.25], id="more in flight than the threshold"),
     ],
 )
-def test_an_unknown_endpoint_is_scored_by_what_we_have_in_flight(
+def test_an_unknown_endpoint_is_scored_by_its_requests_in_flight(
     in_flight: dict[str, int], expected: list[float]
 ) -> None:
     assert scores({"threshold": 10}, [NAN, 5], in_flight) == pytest.approx(expected)
 
 
-def test_the_scorer_does_not_look_at_the_batch_or_the_cache() -> None:
+def test_the_scorer_ignores_running_requests_and_the_cache() -> None:
     candidates = make_candidates("a", "b", waiting=[4, 4], running=[90, 0], kv_cache_usage=[1.0, 0.0])
     plugin = LoadAwareScorer(LoadAwareScorer.Params(threshold=8))
     assert list(plugin.score(make_request(), candidates)) == [0.25, 0.25]
@@ -86,7 +86,7 @@ def keeps(params: dict[str, Any], **columns: Any) -> list[bool]:
         pytest.param({}, [500], [1.0], [True], id="a single overloaded one"),
     ],
 )
-def test_who_is_below_both_thresholds_is_kept_and_without_one_everybody(
+def test_endpoints_within_both_thresholds_are_kept_or_all_if_there_are_none(
     params: dict[str, Any], waiting: list[float], usage: list[float], kept: list[bool]
 ) -> None:
     assert keeps(params, waiting=waiting, kv_cache_usage=usage) == kept
@@ -101,26 +101,26 @@ def test_who_is_below_both_thresholds_is_kept_and_without_one_everybody(
         pytest.param([NAN], [True], id="a single unknown one"),
     ],
 )
-def test_an_unknown_endpoint_is_kept_only_where_all_are(waiting: list[float], kept: list[bool]) -> None:
+def test_an_unknown_endpoint_is_kept_only_if_all_are(waiting: list[float], kept: list[bool]) -> None:
     assert keeps({}, waiting=waiting) == kept
 
 
-def test_a_batch_that_is_not_reported_makes_nobody_unknown() -> None:
+def test_unreported_running_requests_make_no_endpoint_unknown() -> None:
     assert keeps({}, waiting=[1, 500], running=[NAN, NAN]) == [True, False]
 
 
-def test_a_cache_that_is_not_reported_counts_as_the_mean_of_the_others() -> None:
+def test_an_unreported_cache_usage_is_the_mean_of_the_others() -> None:
     assert keeps({}, waiting=[0, 0, 0], kv_cache_usage=[NAN, 0.9, 0.5]) == [True, False, True]
 
 
-def test_caches_that_nobody_reports_rule_nobody_out() -> None:
+def test_cache_usage_that_no_endpoint_reports_removes_none() -> None:
     assert keeps({}, waiting=[0, 500], kv_cache_usage=[NAN, NAN]) == [True, False]
 
 
 @pytest.mark.parametrize(
     ("params", "values"),
     [
-        pytest.param(LoadAwareScorer.Params, {"threshold": 0}, id="threshold of nothing"),
+        pytest.param(LoadAwareScorer.Params, {"threshold": 0}, id="threshold of zero"),
         pytest.param(LoadAwareScorer.Params, {"threshold": -1}, id="negative threshold"),
         pytest.param(LoadAwareScorer.Params, {"threshold": "128"}, id="threshold as text"),
         pytest.param(LoadAwareScorer.Params, {"queueThreshold": 5}, id="key of the filter"),
@@ -131,10 +131,10 @@ def test_caches_that_nobody_reports_rule_nobody_out() -> None:
         pytest.param(LoadAwareFilter.Params, {"threshold": 5}, id="key of the scorer"),
     ],
 )
-def test_parameters_out_of_bounds_are_refused(params: Any, values: dict[str, Any]) -> None:
+def test_parameters_out_of_bounds_are_rejected(params: Any, values: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         params_of(params, values)
 
 
-def test_they_say_which_facts_they_need() -> None:
+def test_they_declare_the_facts_that_they_need() -> None:
     assert (LoadAwareScorer.needs, LoadAwareFilter.needs) == ((WAITING,), (WAITING, KV_CACHE_USAGE))

@@ -1,4 +1,4 @@
-"""`lora-affinity-scorer`: who has an adapter, who has room for it, where it waits."""
+"""`lora-affinity-scorer`: endpoints that run an adapter, have room for it, or have it waiting."""
 
 from __future__ import annotations
 
@@ -29,46 +29,46 @@ def score(metrics: EndpointMetrics | None, **fields: Any) -> float:
 @pytest.mark.parametrize(
     ("metrics", "expected"),
     [
-        pytest.param(adapters("sql"), 1.0, id="it runs"),
-        pytest.param(adapters("sql chat", "math"), 1.0, id="it runs among others"),
-        pytest.param(adapters("sql", most=1), 1.0, id="it runs and there is no room"),
-        pytest.param(adapters("sql", "sql", most=1), 1.0, id="it runs and waits"),
-        pytest.param(adapters(), 0.8, id="nothing is loaded"),
+        pytest.param(adapters("sql"), 1.0, id="running"),
+        pytest.param(adapters("sql chat", "math"), 1.0, id="running among others"),
+        pytest.param(adapters("sql", most=1), 1.0, id="running and no room"),
+        pytest.param(adapters("sql", "sql", most=1), 1.0, id="running and waiting"),
+        pytest.param(adapters(), 0.8, id="none loaded"),
         pytest.param(adapters("chat", "math", most=3), 0.8, id="room for one more"),
-        pytest.param(adapters("chat", "sql", most=3), 0.8, id="it waits where there is room"),
-        pytest.param(adapters("chat", "sql", most=2), 0.6, id="it waits where there is none"),
-        pytest.param(adapters("", "sql", most=1), 0.6, id="it waits alone for the only place"),
+        pytest.param(adapters("chat", "sql", most=3), 0.8, id="waiting and room"),
+        pytest.param(adapters("chat", "sql", most=2), 0.6, id="waiting and no room"),
+        pytest.param(adapters("", "sql", most=1), 0.6, id="waiting alone for the only slot"),
         pytest.param(adapters("chat", "math", most=2), 0.0, id="full of others"),
         pytest.param(adapters("chat math code", most=2), 0.0, id="more than fit"),
-        pytest.param(adapters("sql-2 sq", most=2), 0.0, id="names that only begin alike"),
+        pytest.param(adapters("sql-2 sq", most=2), 0.0, id="names with the same prefix"),
         pytest.param(EndpointMetrics(waiting=0.0), 0.0, id="reports no adapters"),
-        pytest.param(None, 0.0, id="not known at all"),
+        pytest.param(None, 0.0, id="no metrics"),
     ],
 )
-def test_an_adapter_s_state_is_the_score(metrics: EndpointMetrics | None, expected: float) -> None:
+def test_the_score_depends_on_the_adapter_s_state(metrics: EndpointMetrics | None, expected: float) -> None:
     assert score(metrics) == expected
 
 
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        pytest.param({"model": "base", "adapter": "sql"}, 1.0, id="beside the model"),
-        pytest.param({"model": "sql", "adapter": "math"}, 0.0, id="beside a model that is loaded as an adapter"),
-        pytest.param({"model": "sql", "adapter": None}, 1.0, id="in the model's place"),
-        pytest.param({"model": "sql", "adapter": ""}, 1.0, id="empty beside the model"),
-        pytest.param({"model": "base"}, 0.0, id="none"),
-        pytest.param({"model": ""}, 0.0, id="no model either"),
+        pytest.param({"model": "base", "adapter": "sql"}, 1.0, id="adapter and model"),
+        pytest.param({"model": "sql", "adapter": "math"}, 0.0, id="adapter and a model that is loaded as an adapter"),
+        pytest.param({"model": "sql", "adapter": None}, 1.0, id="no adapter"),
+        pytest.param({"model": "sql", "adapter": ""}, 1.0, id="empty adapter"),
+        pytest.param({"model": "base"}, 0.0, id="model that is no adapter"),
+        pytest.param({"model": ""}, 0.0, id="no model"),
     ],
 )
-def test_the_adapter_named_beside_the_model_counts_first(fields: dict[str, Any], expected: float) -> None:
+def test_the_request_s_adapter_takes_precedence_over_its_model(fields: dict[str, Any], expected: float) -> None:
     assert score(adapters("sql", most=1), **fields) == expected
 
 
-def test_each_candidate_is_scored_in_its_order() -> None:
+def test_scores_are_in_the_order_of_the_candidates() -> None:
     metrics = [adapters("chat", most=1), adapters("sql"), None, adapters("chat", "sql", most=2), adapters("chat")]
     candidates = make_candidates(*"abcde", metrics=metrics)
     assert list(LoraAffinityScorer().score(make_request(model="sql"), candidates)) == [0.0, 1.0, 0.0, 0.6, 0.8]
 
 
-def test_it_says_that_it_needs_the_adapters() -> None:
+def test_it_declares_that_it_needs_the_adapters() -> None:
     assert LoraAffinityScorer.needs == (ACTIVE_ADAPTERS, WAITING_ADAPTERS)

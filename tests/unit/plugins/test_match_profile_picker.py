@@ -1,4 +1,4 @@
-"""`match-profile-picker`: the profile of the first rule that holds."""
+"""`match-profile-picker`: the profile of the first rule that matches."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def request_of(path: str = "/v1/chat/completions", tokens: int = 10, **fields: A
     return InferenceRequest("r", path, prompts=(b"x" * 4 * tokens,), headers=headers, **{"model": "demo", **fields})
 
 
-def holds(condition: dict[str, Any], request: InferenceRequest, *metrics: EndpointMetrics | None) -> bool:
+def matches(condition: dict[str, Any], request: InferenceRequest, *metrics: EndpointMetrics | None) -> bool:
     plugin = picker({"profile": "gold", **condition}, metrics=metrics or (None,))
     return picked(plugin, request) == ["gold"]
 
@@ -51,12 +51,12 @@ def holds(condition: dict[str, Any], request: InferenceRequest, *metrics: Endpoi
         pytest.param("demo", "demo2", False, id="a longer name"),
         pytest.param("demo", "Demo", False, id="another case"),
         pytest.param("demo", "", False, id="none"),
-        pytest.param("", "", True, id="none where none is asked for"),
+        pytest.param("", "", True, id="an empty pattern matches none"),
         pytest.param("*", "demo", True, id="anything"),
-        pytest.param("*", "", True, id="anything is also none"),
-        pytest.param("llama-*", "llama-8b", True, id="a beginning"),
-        pytest.param("llama-*", "llama", False, id="less than the beginning"),
-        pytest.param("*-8b", "org/llama-8b", True, id="an end over a slash"),
+        pytest.param("*", "", True, id="anything matches none"),
+        pytest.param("llama-*", "llama-8b", True, id="a prefix"),
+        pytest.param("llama-*", "llama", False, id="shorter than the prefix"),
+        pytest.param("*-8b", "org/llama-8b", True, id="a suffix across a slash"),
         pytest.param("llama-?b", "llama-8b", True, id="one character"),
         pytest.param("llama-?b", "llama-70b", False, id="two characters for one"),
         pytest.param("llama-[78]b", "llama-7b", True, id="one of two"),
@@ -68,22 +68,22 @@ def holds(condition: dict[str, Any], request: InferenceRequest, *metrics: Endpoi
     ],
 )
 def test_a_model_is_matched_by_patterns(patterns: Any, model: str, expected: bool) -> None:
-    assert holds({"model": patterns}, request_of(model=model)) is expected
+    assert matches({"model": patterns}, request_of(model=model)) is expected
 
 
 @pytest.mark.parametrize(
     ("patterns", "path", "expected"),
     [
         pytest.param("/v1/chat/completions", "/v1/chat/completions", True, id="the path"),
-        pytest.param("/v1/chat/*", "/v1/chat/completions", True, id="below it"),
-        pytest.param("/v1/*", "/v1/chat/completions", True, id="two below it"),
-        pytest.param("/v1/chat/*", "/v1/completions", False, id="beside it"),
-        pytest.param("chat/*", "/v1/chat/completions", False, id="not from the beginning"),
+        pytest.param("/v1/chat/*", "/v1/chat/completions", True, id="below"),
+        pytest.param("/v1/*", "/v1/chat/completions", True, id="two levels below"),
+        pytest.param("/v1/chat/*", "/v1/completions", False, id="another path"),
+        pytest.param("chat/*", "/v1/chat/completions", False, id="a suffix without a wildcard"),
         pytest.param(["*/embeddings", "*/responses"], "/v1/responses", True, id="a list"),
     ],
 )
 def test_a_path_is_matched_by_patterns(patterns: Any, path: str, expected: bool) -> None:
-    assert holds({"path": patterns}, request_of(path)) is expected
+    assert matches({"path": patterns}, request_of(path)) is expected
 
 
 @pytest.mark.parametrize(
@@ -93,17 +93,17 @@ def test_a_path_is_matched_by_patterns(patterns: Any, path: str, expected: bool)
         pytest.param({"max": 10}, {0: True, 9: True, 10: True, 11: False}, id="up to ten"),
         pytest.param({"min": 5, "max": 10}, {4: False, 5: True, 10: True, 11: False}, id="five to ten"),
         pytest.param({"min": 7, "max": 7}, {6: False, 7: True, 8: False}, id="exactly seven"),
-        pytest.param({"max": 0}, {0: True, 1: False}, id="nothing"),
+        pytest.param({"max": 0}, {0: True, 1: False}, id="zero"),
         pytest.param({}, {0: True, 5: True}, id="any"),
     ],
 )
-def test_a_prompt_s_tokens_are_within_a_range_with_both_ends(bounds: dict[str, int], expected: dict[int, bool]) -> None:
-    assert {n: holds({"promptTokens": bounds}, request_of(tokens=n)) for n in expected} == expected
+def test_prompt_tokens_are_matched_by_an_inclusive_range(bounds: dict[str, int], expected: dict[int, bool]) -> None:
+    assert {n: matches({"promptTokens": bounds}, request_of(tokens=n)) for n in expected} == expected
 
 
-def test_tokens_are_four_bytes_each_and_rounded_up_for_each_prompt() -> None:
+def test_prompt_tokens_are_four_bytes_each_rounded_up_per_prompt() -> None:
     request = InferenceRequest("r", "/v1/completions", model="demo", prompts=(b"x" * 5, b"x" * 5))
-    assert [holds({"promptTokens": {"min": n, "max": n}}, request) for n in (3, 4)] == [False, True]
+    assert [matches({"promptTokens": {"min": n, "max": n}}, request) for n in (3, 4)] == [False, True]
 
 
 @pytest.mark.parametrize(
@@ -114,8 +114,8 @@ def test_tokens_are_four_bytes_each_and_rounded_up_for_each_prompt() -> None:
         pytest.param({"x-tenant": "gold"}, {"X-TENANT": "gold"}, True, id="upper case in the request"),
         pytest.param({"x-tenant": "gold"}, {"x-tenant": "Gold"}, False, id="the value's case counts"),
         pytest.param({"x-tenant": "gold"}, {}, False, id="missing"),
-        pytest.param({"x-tenant": "*"}, {}, False, id="anything but missing"),
-        pytest.param({"x-tenant": "*"}, {"x-tenant": ""}, True, id="anything and so empty"),
+        pytest.param({"x-tenant": "*"}, {}, False, id="anything is not missing"),
+        pytest.param({"x-tenant": "*"}, {"x-tenant": ""}, True, id="anything matches empty"),
         pytest.param({"x-tenant": "g*"}, {"x-tenant": "gold"}, True, id="pattern"),
         pytest.param({"x-tenant": ["tin", "gold"]}, {"x-tenant": "gold"}, True, id="list"),
         pytest.param({"x-tenant": "gold", "x-b": "1"}, {"x-tenant": "gold"}, False, id="one of two"),
@@ -123,34 +123,40 @@ def test_tokens_are_four_bytes_each_and_rounded_up_for_each_prompt() -> None:
     ],
 )
 def test_headers_are_matched_by_patterns(wanted: dict[str, Any], headers: dict[str, str], expected: bool) -> None:
-    assert holds({"headers": wanted}, request_of(headers=headers)) is expected
+    assert matches({"headers": wanted}, request_of(headers=headers)) is expected
 
 
 @pytest.mark.parametrize(
     ("pattern", "fields", "metrics", "expected"),
     [
-        pytest.param("sql", {"adapter": "sql"}, [None], True, id="named beside the model"),
-        pytest.param("sql", {"adapter": "math"}, [loaded("sql")], False, id="another named beside the model"),
-        pytest.param("sql", {"model": "sql"}, [None], False, id="a model that no endpoint lists"),
-        pytest.param("sql", {"model": "sql"}, [loaded("sql")], True, id="a model that is running as one"),
-        pytest.param("sql", {"model": "sql"}, [loaded("", "sql")], True, id="a model that is waiting as one"),
-        pytest.param("sql", {"model": "sql"}, [None, loaded(), loaded("chat sql")], True, id="listed by one of many"),
-        pytest.param("sql", {"model": "sql"}, [loaded("chat")], False, id="a model where others are listed"),
-        pytest.param("*", {}, [loaded("chat")], False, id="any and none is asked for"),
-        pytest.param("*", {"adapter": "sql"}, [None], True, id="any and one is named"),
-        pytest.param("*", {"model": "chat"}, [loaded("chat")], True, id="any and one is listed"),
-        pytest.param("*", {"model": ""}, [loaded("chat")], False, id="any and no model at all"),
+        pytest.param("sql", {"adapter": "sql"}, [None], True, id="adapter"),
+        pytest.param("sql", {"adapter": "math"}, [loaded("sql")], False, id="another adapter"),
+        pytest.param("sql", {"model": "sql"}, [None], False, id="a model that is no adapter"),
+        pytest.param("sql", {"model": "sql"}, [loaded("sql")], True, id="a model that is a running adapter"),
+        pytest.param("sql", {"model": "sql"}, [loaded("", "sql")], True, id="a model that is a waiting adapter"),
+        pytest.param(
+            "sql",
+            {"model": "sql"},
+            [None, loaded(), loaded("chat sql")],
+            True,
+            id="an adapter of one of many endpoints",
+        ),
+        pytest.param("sql", {"model": "sql"}, [loaded("chat")], False, id="a model while there are other adapters"),
+        pytest.param("*", {}, [loaded("chat")], False, id="anything but no adapter"),
+        pytest.param("*", {"adapter": "sql"}, [None], True, id="anything and an adapter"),
+        pytest.param("*", {"model": "chat"}, [loaded("chat")], True, id="anything and a model that is an adapter"),
+        pytest.param("*", {"model": ""}, [loaded("chat")], False, id="anything but no model"),
         pytest.param("s?l", {"adapter": "sql"}, [None], True, id="pattern"),
         pytest.param(["math", "sql"], {"adapter": "sql"}, [None], True, id="list"),
     ],
 )
-def test_an_adapter_is_named_or_listed_by_the_metrics(
+def test_an_adapter_is_requested_by_name_or_as_a_model_that_is_an_adapter(
     pattern: Any, fields: dict[str, Any], metrics: list[EndpointMetrics | None], expected: bool
 ) -> None:
-    assert holds({"adapter": pattern}, request_of(**fields), *metrics) is expected
+    assert matches({"adapter": pattern}, request_of(**fields), *metrics) is expected
 
 
-def test_every_condition_of_a_rule_must_hold() -> None:
+def test_every_condition_of_a_rule_must_match() -> None:
     rule = {
         "model": "demo",
         "path": "/v1/*",
@@ -160,8 +166,8 @@ def test_every_condition_of_a_rule_must_hold() -> None:
     }
     good: dict[str, Any] = {"path": "/v1/x", "tokens": 5, "adapter": "sql", "headers": {"x-tenant": "gold"}}
     worse = [{"model": "other"}, {"path": "/v2/x"}, {"adapter": "math"}, {"tokens": 4}, {"headers": {}}]
-    assert holds(rule, request_of(**good))
-    assert [holds(rule, request_of(**{**good, **one})) for one in worse] == [False] * 5
+    assert matches(rule, request_of(**good))
+    assert [matches(rule, request_of(**{**good, **one})) for one in worse] == [False] * 5
 
 
 # -- several rules
@@ -170,37 +176,37 @@ def test_every_condition_of_a_rule_must_hold() -> None:
 @pytest.mark.parametrize(
     ("tokens", "model", "profile"),
     [
-        pytest.param(50, "gold-8b", "long", id="the first of two that hold"),
+        pytest.param(50, "gold-8b", "long", id="the first of two that match"),
         pytest.param(5, "gold-8b", "gold", id="the second"),
         pytest.param(5, "demo", "usual", id="none"),
     ],
 )
-def test_the_first_rule_that_holds_counts(tokens: int, model: str, profile: str) -> None:
+def test_the_first_rule_that_matches_is_used(tokens: int, model: str, profile: str) -> None:
     plugin = picker({"profile": "long", "promptTokens": {"min": 50}}, {"profile": "gold", "model": "gold-*"})
     assert picked(plugin, request_of(tokens=tokens, model=model)) == [profile]
 
 
-def test_two_rules_may_lead_to_one_profile() -> None:
+def test_two_rules_may_have_the_same_profile() -> None:
     plugin = picker({"profile": "gold", "model": "a"}, {"profile": "gold", "model": "b"})
     assert [picked(plugin, make_request(model=model)) for model in "abc"] == [["gold"], ["gold"], ["usual"]]
 
 
 @pytest.mark.parametrize(
     ("params", "profile"),
-    [pytest.param({}, "usual", id="the first"), pytest.param({"default": "long"}, "long", id="the one named")],
+    [pytest.param({}, "usual", id="the first"), pytest.param({"default": "long"}, "long", id="the configured one")],
 )
-def test_without_a_rule_that_holds_the_default_profile_runs(params: dict[str, Any], profile: str) -> None:
+def test_the_default_profile_runs_if_no_rule_matches(params: dict[str, Any], profile: str) -> None:
     assert picked(picker(**params), make_request()) == [profile]
     assert picked(picker({"profile": "gold", "model": "x"}, **params), make_request()) == [profile]
 
 
-def test_nothing_more_runs_once_a_profile_has() -> None:
+def test_no_second_profile_runs() -> None:
     finished = make_decision("a", profile="usual").results
     plugin = picker({"profile": "gold", "model": "*"})
     assert list(plugin.pick_profiles(make_request(), PROFILES, finished)) == []
 
 
-def test_the_profile_that_ran_is_the_decision() -> None:
+def test_the_result_of_the_profile_that_ran_is_the_decision() -> None:
     finished = make_decision("a", "b", profile="gold").results
     decision = picker().conclude(make_request(), finished)
     assert (decision.primary, decision.endpoint.name, decision.results) == ("gold", "a", finished)
@@ -222,7 +228,7 @@ def test_the_profile_that_ran_is_the_decision() -> None:
         ),
     ],
 )
-def test_the_profiles_that_are_named_must_exist(params: dict[str, Any], names: tuple[str, ...]) -> None:
+def test_it_declares_the_profiles_that_it_requires(params: dict[str, Any], names: tuple[str, ...]) -> None:
     assert MatchProfilePicker.profile_names(params_of(MatchProfilePicker.Params, params)) == names
 
 
@@ -240,13 +246,13 @@ def test_the_profiles_that_are_named_must_exist(params: dict[str, Any], names: t
         pytest.param({"profile": "gold", "headers": ["x"]}, id="headers as a list"),
         pytest.param({"profile": "gold", "promptTokens": 5}, id="range as a number"),
         pytest.param({"profile": "gold", "promptTokens": {"min": -1}}, id="negative length"),
-        pytest.param({"profile": "gold", "promptTokens": {"min": 6, "max": 5}}, id="range the wrong way round"),
+        pytest.param({"profile": "gold", "promptTokens": {"min": 6, "max": 5}}, id="reversed range"),
         pytest.param({"profile": "gold", "promptTokens": {"min": "6"}}, id="length as text"),
         pytest.param({"profile": "gold", "promptTokens": {"from": 6}}, id="unknown key of a range"),
-        pytest.param({"profile": "gold", "modell": "x"}, id="misspelt condition"),
+        pytest.param({"profile": "gold", "modell": "x"}, id="unknown condition"),
     ],
 )
-def test_a_rule_that_makes_no_sense_is_refused(rule: dict[str, Any]) -> None:
+def test_an_invalid_rule_is_rejected(rule: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         params_of(MatchProfilePicker.Params, {"rules": [rule]})
 
@@ -259,11 +265,11 @@ def test_a_rule_that_makes_no_sense_is_refused(rule: dict[str, Any]) -> None:
         pytest.param({"defaultProfile": "gold"}, id="unknown key"),
     ],
 )
-def test_other_parameters_that_make_no_sense_are_refused(values: dict[str, Any]) -> None:
+def test_invalid_parameters_are_rejected(values: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         params_of(MatchProfilePicker.Params, values)
 
 
-def test_it_wants_the_adapters_and_can_do_without() -> None:
+def test_it_wants_the_adapters_and_does_not_need_them() -> None:
     assert ACTIVE_ADAPTERS in MatchProfilePicker.wants
     assert not hasattr(MatchProfilePicker, "needs")

@@ -1,4 +1,4 @@
-"""`metrics-data-source` against a small server on loopback."""
+"""`metrics-data-source` with a small server on loopback."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def page(_: web.Request) -> web.Response:
     return web.Response(text=PAGE)
 
 
-async def broken(_: web.Request) -> web.Response:
+async def failing(_: web.Request) -> web.Response:
     return web.Response(status=500, text="oh no")
 
 
@@ -51,10 +51,10 @@ async def cut_off(request: web.Request) -> web.StreamResponse:
 
 @pytest.fixture
 async def server() -> AsyncIterator[Endpoint]:
-    """An endpoint that has good pages and bad ones."""
+    """An endpoint with valid and invalid pages."""
     app = web.Application()
     for path, handler in {
-        "/metrics": page, "/broken": broken, "/html": html, "/moved": moved, "/cut-off": cut_off
+        "/metrics": page, "/failing": failing, "/html": html, "/moved": moved, "/cut-off": cut_off
     }.items():  # fmt: skip
         app.router.add_get(path, handler)
     runner = web.AppRunner(app, access_log=None)
@@ -66,14 +66,14 @@ async def server() -> AsyncIterator[Endpoint]:
 
 @pytest.fixture
 async def http() -> AsyncIterator[PooledHttpClient]:
-    """A client that is closed at the end."""
+    """A client that is closed after the test."""
     client = PooledHttpClient()
     yield client
     await client.close()
 
 
-class Recording:
-    """An `HttpClient` that keeps what it was asked for and fails."""
+class RecordingClient:
+    """An `HttpClient` that records requests and fails."""
 
     def __init__(self, error: OSError | None = None) -> None:
         self.urls: list[str] = []
@@ -90,8 +90,8 @@ def source(http: Any, **params: Any) -> MetricsDataSource:
     return MetricsDataSource(params_of(MetricsDataSource.Params, params), http)
 
 
-async def asked(endpoint: Endpoint, **params: Any) -> Recording:
-    client = Recording()
+async def fetched_with(endpoint: Endpoint, **params: Any) -> RecordingClient:
+    client = RecordingClient()
     with pytest.raises(ScrapeError):
         await source(client, **params).fetch(endpoint)
     return client
@@ -103,19 +103,19 @@ async def test_a_page_is_fetched(server: Endpoint, http: PooledHttpClient) -> No
 
 
 @pytest.mark.parametrize(
-    ("path", "said"),
+    ("path", "reason"),
     [
         pytest.param("/missing", "404", id="404"),
-        pytest.param("/broken", "500", id="500"),
+        pytest.param("/failing", "500", id="500"),
         pytest.param("/html", "no page of metrics", id="HTML"),
-        pytest.param("/moved", "302", id="redirect is not followed"),
-        pytest.param("/cut-off", "cut-off", id="broken off"),
+        pytest.param("/moved", "302", id="redirect"),
+        pytest.param("/cut-off", "cut-off", id="connection closed"),
     ],
 )
-async def test_another_answer_is_an_error_of_a_server_that_is_there(
-    path: str, said: str, server: Endpoint, http: PooledHttpClient
+async def test_another_response_is_an_error_of_a_reachable_server(
+    path: str, reason: str, server: Endpoint, http: PooledHttpClient
 ) -> None:
-    with pytest.raises(ScrapeError, match=said) as caught:
+    with pytest.raises(ScrapeError, match=reason) as caught:
         await source(http, path=path).fetch(server)
     assert not caught.value.unreachable
 
@@ -128,13 +128,13 @@ async def test_a_refused_connection_is_unreachable(http: PooledHttpClient) -> No
     assert caught.value.unreachable
 
 
-async def test_a_timeout_is_an_error_that_says_so() -> None:
+async def test_a_timeout_is_an_error_with_its_cause() -> None:
     with pytest.raises(ScrapeError, match="TimeoutError") as caught:
-        await source(Recording()).fetch(make_endpoint())
+        await source(RecordingClient()).fetch(make_endpoint())
     assert not caught.value.unreachable
 
 
-async def test_another_port_is_asked(server: Endpoint, http: PooledHttpClient) -> None:
+async def test_the_configured_port_is_used(server: Endpoint, http: PooledHttpClient) -> None:
     elsewhere = Endpoint("elsewhere", "127.0.0.1", 1, {}, 2)
     fetched = await source(http, port=server.port).fetch(elsewhere)
     assert fetched.mentions("vllm:")
@@ -146,18 +146,20 @@ async def test_another_port_is_asked(server: Endpoint, http: PooledHttpClient) -
         pytest.param(Endpoint("e", "10.0.0.1", 80), {}, "http://10.0.0.1:80/metrics", id="the endpoint's port"),
         pytest.param(Endpoint("e", "10.0.0.1", 80, {}, 90), {}, "http://10.0.0.1:90/metrics", id="its metrics port"),
         pytest.param(
-            Endpoint("e", "10.0.0.1", 80, {}, 90), {"port": 70}, "http://10.0.0.1:70/metrics", id="the port given"
+            Endpoint("e", "10.0.0.1", 80, {}, 90), {"port": 70}, "http://10.0.0.1:70/metrics", id="the configured port"
         ),
         pytest.param(Endpoint("e", "::1", 80), {}, "http://[::1]:80/metrics", id="IPv6"),
-        pytest.param(Endpoint("e", "::1", 80), {"port": 70}, "http://[::1]:70/metrics", id="IPv6 with the port given"),
+        pytest.param(
+            Endpoint("e", "::1", 80), {"port": 70}, "http://[::1]:70/metrics", id="IPv6 with the configured port"
+        ),
         pytest.param(Endpoint("e", "gpu-1", 80), {"path": "/stats"}, "http://gpu-1:80/stats", id="another path"),
         pytest.param(Endpoint("e", "gpu-1", 80), {"scheme": "https"}, "https://gpu-1:80/metrics", id="https"),
     ],
 )
-async def test_the_url_is_made_of_the_endpoint_and_the_parameters(
+async def test_the_url_depends_on_the_endpoint_and_the_parameters(
     endpoint: Endpoint, params: dict[str, Any], url: str
 ) -> None:
-    assert (await asked(endpoint, **params)).urls == [url]
+    assert (await fetched_with(endpoint, **params)).urls == [url]
 
 
 @pytest.mark.parametrize(
@@ -167,8 +169,8 @@ async def test_the_url_is_made_of_the_endpoint_and_the_parameters(
         pytest.param({"scheme": "https", "insecureSkipVerify": False}, True, id="verified"),
     ],
 )
-async def test_certificates_are_verified_only_if_asked_for(params: dict[str, Any], verifies: bool) -> None:
-    assert (await asked(make_endpoint(), **params)).tls == [verifies]
+async def test_certificates_are_verified_only_if_configured(params: dict[str, Any], verifies: bool) -> None:
+    assert (await fetched_with(make_endpoint(), **params)).tls == [verifies]
 
 
 @pytest.mark.parametrize(
@@ -178,22 +180,24 @@ async def test_certificates_are_verified_only_if_asked_for(params: dict[str, Any
         pytest.param(False, ssl.CERT_REQUIRED, id="verified"),
     ],
 )
-async def test_an_authority_of_our_own_is_trusted(skip: bool, mode: ssl.VerifyMode, monkeypatch: Any) -> None:
+async def test_a_configured_certificate_authority_is_trusted(
+    skip: bool, mode: ssl.VerifyMode, monkeypatch: Any
+) -> None:
     loaded: list[str | None] = []
     make = ssl.create_default_context
     monkeypatch.setattr(ssl, "create_default_context", lambda cafile=None: loaded.append(cafile) or make())
-    client = await asked(make_endpoint(), scheme="https", insecureSkipVerify=skip, caCertPath="/etc/ca.pem")
+    client = await fetched_with(make_endpoint(), scheme="https", insecureSkipVerify=skip, caCertPath="/etc/ca.pem")
     (context,) = client.tls
     assert (loaded, isinstance(context, ssl.SSLContext) and context.verify_mode) == (["/etc/ca.pem"], mode)
 
 
-def test_a_certificate_that_is_not_there_is_an_error_at_once() -> None:
+def test_a_missing_certificate_file_is_an_error_at_construction() -> None:
     with pytest.raises(OSError):
-        source(Recording(), scheme="https", clientCertPath="/no/cert.pem", clientKeyPath="/no/key.pem")
+        source(RecordingClient(), scheme="https", clientCertPath="/no/cert.pem", clientKeyPath="/no/key.pem")
 
 
-def test_with_http_no_certificate_is_read() -> None:
-    assert source(Recording(), caCertPath="/no/ca.pem").interval is None
+def test_certificate_files_are_not_read_with_http() -> None:
+    assert source(RecordingClient(), caCertPath="/no/ca.pem").interval is None
 
 
 @pytest.mark.parametrize(
@@ -204,8 +208,8 @@ def test_with_http_no_certificate_is_read() -> None:
         pytest.param({"interval": "250ms"}, 0.25, id="given"),
     ],
 )
-def test_an_interval_of_its_own_is_told(params: dict[str, Any], interval: float | None) -> None:
-    assert source(Recording(), **params).interval == interval
+def test_the_interval_is_the_configured_one(params: dict[str, Any], interval: float | None) -> None:
+    assert source(RecordingClient(), **params).interval == interval
 
 
 @pytest.mark.parametrize(
@@ -226,6 +230,6 @@ def test_an_interval_of_its_own_is_told(params: dict[str, Any], interval: float 
         pytest.param({"url": "/metrics"}, id="unknown key"),
     ],
 )
-def test_parameters_that_make_no_sense_are_refused(values: dict[str, Any]) -> None:
+def test_invalid_parameters_are_rejected(values: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         params_of(MetricsDataSource.Params, values)

@@ -1,4 +1,4 @@
-"""Pickers: who wins, and how fairly ties are broken."""
+"""Pickers: the endpoints that they pick, and how evenly ties are broken."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def picked(plugin: Any, choice: Scored) -> list[str]:
 
 
 def unevenness(counts: Sequence[int]) -> float:
-    """Chi-square of counts that should be equal."""
+    """The chi-square statistic of counts that should be equal."""
     expected = sum(counts) / len(counts)
     return sum((count - expected) ** 2 / expected for count in counts)
 
 
 def bound(size: int) -> float:
-    """Mean of the chi-square distribution and six of its deviations."""
+    """The mean of the chi-square distribution plus six standard deviations."""
     return size - 1 + 6 * (2 * (size - 1)) ** 0.5
 
 
@@ -69,14 +69,14 @@ def test_a_tie_for_the_maximum_is_broken_evenly(size: int) -> None:
 
 
 @pytest.mark.parametrize("size", range(1, 17))
-def test_the_first_of_a_list_is_drawn_evenly_from_a_tie(size: int) -> None:
+def test_a_tie_for_the_first_of_several_endpoints_is_broken_evenly(size: int) -> None:
     plugin, choice = picker(MaxScorePicker, most=2), scored(*[0.8] * size)
     counts = Counter(picked(plugin, choice)[0] for _ in range(PICKS))
     assert unevenness([counts[f"e{number}"] for number in range(size)]) <= bound(size)
 
 
 @pytest.mark.parametrize("size", range(1, 17))
-def test_the_random_picker_picks_evenly_whatever_the_totals(size: int) -> None:
+def test_the_random_picker_ignores_the_totals(size: int) -> None:
     plugin, choice = picker(RandomPicker), scored(*range(size))
     counts = Counter(picked(plugin, choice)[0] for _ in range(PICKS))
     assert unevenness([counts[f"e{number}"] for number in range(size)]) <= bound(size)
@@ -91,11 +91,11 @@ def test_the_random_picker_picks_evenly_whatever_the_totals(size: int) -> None:
         pytest.param(9, ["e2", "e0", "e3", "e1"], id="more than there are"),
     ],
 )
-def test_a_list_is_best_first(most: int, names: list[str]) -> None:
+def test_endpoints_are_in_order_of_their_totals(most: int, names: list[str]) -> None:
     assert picked(picker(MaxScorePicker, most), scored(0.7, 0.1, 0.9, 0.3)) == names
 
 
-def test_ties_in_a_list_stay_between_the_better_and_the_worse() -> None:
+def test_ties_stay_between_higher_and_lower_totals() -> None:
     plugin = picker(MaxScorePicker, most=4)
     orders = {tuple(picked(plugin, scored(0.5, 0.9, 0.5, 0.1))) for _ in range(100)}
     assert orders == {("e1", "e0", "e2", "e3"), ("e1", "e2", "e0", "e3")}
@@ -105,7 +105,7 @@ def test_ties_in_a_list_stay_between_the_better_and_the_worse() -> None:
     ("most", "length"),
     [pytest.param(1, 1, id="one"), pytest.param(3, 3, id="three"), pytest.param(9, 4, id="more than there are")],
 )
-def test_the_random_picker_lists_as_many_as_told_and_none_twice(most: int, length: int) -> None:
+def test_the_random_picker_picks_as_many_as_configured_and_none_twice(most: int, length: int) -> None:
     names = picked(picker(RandomPicker, most), scored(0, 0, 0, 0))
     assert len(names) == len(set(names)) == length
 
@@ -120,12 +120,12 @@ def test_the_same_seed_picks_the_same_endpoints() -> None:
 @pytest.mark.parametrize(
     "most", [pytest.param(0, id="none"), pytest.param(-1, id="negative"), pytest.param("2", id="text")]
 )
-def test_a_list_holds_at_least_one(kind: Any, most: Any) -> None:
+def test_at_least_one_endpoint_is_picked(kind: Any, most: Any) -> None:
     with pytest.raises(ValidationError):
         params_of(kind.Params, {"maxNumOfEndpoints": most})
 
 
-def test_ties_among_many_are_as_likely_each_as_among_few() -> None:
+def test_ties_are_broken_among_few_candidates_and_among_many() -> None:
     for count in (4, 64, 65, 200):
         candidates = make_candidates(*(f"e{number}" for number in range(count)))
         totals = np.zeros(count)

@@ -1,4 +1,4 @@
-"""The prefix index against a model so plain that it can't be wrong."""
+"""The prefix index, compared with a simple model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def chain(prompt: bytes, *, seed: int = 1, most: int = 1000) -> list[int]:
 
 
 class Model:
-    """Per endpoint a list of blocks, the least recent first."""
+    """A list of blocks per endpoint, least recently used first."""
 
     def __init__(self) -> None:
         self.held: dict[str, list[int]] = {}
@@ -47,7 +47,7 @@ class Model:
 
 
 class IndexAgainstModel(RuleBasedStateMachine):
-    """Any sequence of picks and departures leaves the index as it leaves the model."""
+    """The index equals the model after any sequence of picks and removals of endpoints."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,18 +75,18 @@ class IndexAgainstModel(RuleBasedStateMachine):
         assert list(found.column(NAMES, 0.0)) == [expected.get(name, 0) for name in NAMES]
 
     @invariant()
-    def holds_what_the_model_holds(self) -> None:
+    def holds_the_same_blocks_as_the_model(self) -> None:
         assert {name: self.index.blocks(name) for name in NAMES} == {
             name: len(self.model.held.get(name, [])) for name in NAMES
         }
         assert len(self.index) == len({block for held in self.model.held.values() for block in held})
 
     @invariant()
-    def nobody_holds_more_than_fits(self) -> None:
+    def no_endpoint_holds_more_than_its_capacity(self) -> None:
         assert all(self.index.blocks(name) <= most for name, most in self.capacity.items())
 
     @invariant()
-    def whoever_holds_a_block_holds_all_before_it(self) -> None:
+    def an_endpoint_that_holds_a_block_holds_all_before_it(self) -> None:
         for blocks in self.chains:
             for name in NAMES:
                 held = self.index._held[name].steps if name in self.index._held else ()
@@ -94,7 +94,7 @@ class IndexAgainstModel(RuleBasedStateMachine):
                 assert holds == sorted(holds, reverse=True)
 
     @invariant()
-    def the_least_recent_goes_first_in_both(self) -> None:
+    def blocks_are_in_the_same_order_of_use(self) -> None:
         assert {name: list(held.steps) for name, held in self.index._held.items()} == self.model.held
 
     def teardown(self) -> None:
@@ -109,9 +109,9 @@ TestIndexAgainstModel.settings = settings(
 
 
 @given(prompt=st.binary(max_size=64), cut=st.integers(0, 64))
-def test_a_prompt_s_beginning_has_the_beginning_of_its_chain(prompt: bytes, cut: int) -> None:
-    beginning = chain(prompt[:cut])
-    assert chain(prompt)[: len(beginning)] == beginning
+def test_a_prefix_of_a_prompt_has_a_prefix_of_its_chain(prompt: bytes, cut: int) -> None:
+    prefix = chain(prompt[:cut])
+    assert chain(prompt)[: len(prefix)] == prefix
 
 
 @pytest.mark.parametrize(
@@ -120,20 +120,20 @@ def test_a_prompt_s_beginning_has_the_beginning_of_its_chain(prompt: bytes, cut:
         pytest.param(0, 9, 0, id="empty"),
         pytest.param(3, 9, 0, id="less than a block"),
         pytest.param(4, 9, 1, id="one block"),
-        pytest.param(7, 9, 1, id="one block and a bit"),
-        pytest.param(40, 9, 9, id="more than is compared"),
-        pytest.param(40, 0, 0, id="nothing is compared"),
+        pytest.param(7, 9, 1, id="more than a block"),
+        pytest.param(40, 9, 9, id="more than the maximum"),
+        pytest.param(40, 0, 0, id="maximum of zero"),
     ],
 )
-def test_only_whole_blocks_up_to_the_bound_are_hashed(length: int, most: int, blocks: int) -> None:
+def test_only_whole_blocks_up_to_the_maximum_are_hashed(length: int, most: int, blocks: int) -> None:
     assert len(chain(b"x" * length, most=most)) == blocks
 
 
-def test_a_block_s_hash_stands_for_all_before_it() -> None:
+def test_a_block_s_hash_depends_on_all_blocks_before_it() -> None:
     assert chain(b"aaaazzzz")[1] != chain(b"bbbbzzzz")[1]
 
 
-def test_equal_blocks_of_one_prompt_have_different_hashes() -> None:
+def test_equal_blocks_of_a_prompt_have_different_hashes() -> None:
     assert len(set(chain(b"aaaa" * 50))) == 32
 
 
@@ -147,7 +147,7 @@ def test_equal_blocks_of_one_prompt_have_different_hashes() -> None:
         pytest.param({"model": "demo', 'lora"}, id="model that looks like two fields"),
     ],
 )
-def test_a_chain_begins_elsewhere_for_another(fields: dict[str, str]) -> None:
+def test_different_models_adapters_and_salts_have_different_seeds(fields: dict[str, str]) -> None:
     others = {seed_of(make_request()), seed_of(make_request(adapter="lora")) if "adapter" not in fields else 0}
     assert seed_of(make_request(**fields)) not in others  # type: ignore[arg-type]
 
@@ -160,7 +160,7 @@ def test_a_model_name_with_a_lone_surrogate_has_a_seed() -> None:
     assert isinstance(seed_of(make_request(model="\ud800")), int)
 
 
-def test_a_chain_longer_than_the_capacity_keeps_its_beginning() -> None:
+def test_a_chain_longer_than_the_capacity_keeps_its_prefix() -> None:
     index, blocks = PrefixIndex(), chain(b"aaaabbbbaaaabbbb")
     index.touch("a", blocks, 2)
     assert index.match(blocks) == {"a": 2}
@@ -173,21 +173,21 @@ def test_a_smaller_capacity_drops_the_ends_first() -> None:
     assert index.match(blocks) == {"a": 2}
 
 
-def test_the_least_recent_chain_makes_room() -> None:
+def test_the_least_recently_used_chain_is_evicted() -> None:
     index, old, new = PrefixIndex(), chain(b"aaaaaaaa"), chain(b"bbbbbbbb")
     for blocks in (old, new):
         index.touch("a", blocks, 2)
     assert (index.match(old), index.match(new)) == ({}, {"a": 2})
 
 
-def test_holders_of_different_depths_are_told_apart() -> None:
+def test_each_endpoint_has_its_own_depth() -> None:
     index, blocks = PrefixIndex(), chain(b"aaaa" * 6)
     for depth, name in enumerate(NAMES, 2):
         index.touch(name, blocks[:depth], 10)
     assert index.match(blocks) == {"a": 2, "b": 3, "c": 4, "d": 5}
 
 
-def test_a_match_found_before_a_change_does_not_credit_a_newcomer() -> None:
+def test_an_earlier_match_has_no_endpoint_that_was_added_later() -> None:
     index, blocks = PrefixIndex(), chain(b"aaaaaaaa")
     index.touch("a", blocks, 4)
     before = index.match(blocks)
@@ -196,7 +196,7 @@ def test_a_match_found_before_a_change_does_not_credit_a_newcomer() -> None:
     assert before.get("b", 0) == 0
 
 
-def test_a_match_found_before_a_change_gives_no_newcomer_a_column() -> None:
+def test_the_column_of_an_earlier_match_is_0_for_an_endpoint_that_was_added_later() -> None:
     index, blocks = PrefixIndex(), chain(b"aaaaaaaa")
     index.touch("a", blocks, 4)
     before = index.match(blocks)
@@ -205,7 +205,7 @@ def test_a_match_found_before_a_change_gives_no_newcomer_a_column() -> None:
     assert list(before.column(("b", "c"), 0.0)) == [0.0, 0.0]
 
 
-def test_a_match_stays_a_mapping_when_an_endpoint_goes() -> None:
+def test_a_match_does_not_change_when_an_endpoint_is_removed() -> None:
     index, blocks = PrefixIndex(), chain(b"aaaaaaaa")
     for name in "ab":
         index.touch(name, blocks, 4)
@@ -214,14 +214,14 @@ def test_a_match_stays_a_mapping_when_an_endpoint_goes() -> None:
     assert len(found) == len(list(found))
 
 
-def test_a_column_has_the_default_where_nothing_is_held() -> None:
+def test_a_column_has_the_default_for_endpoints_without_a_match() -> None:
     index, blocks = PrefixIndex(), chain(b"aaaaaaaa")
     index.touch("b", blocks, 4)
     index.touch("c", blocks[:1], 4)
     assert list(index.match(blocks).column(("x", "c", "b"), 7.0)) == [7.0, 1.0, 2.0]
 
 
-def test_a_newcomer_does_not_inherit_from_one_that_left() -> None:
+def test_a_new_endpoint_does_not_inherit_the_slot_of_a_removed_one() -> None:
     index, blocks = PrefixIndex(), chain(b"aaaaaaaa")
     index.touch("a", blocks, 4)
     index.keep_only(())
@@ -229,10 +229,10 @@ def test_a_newcomer_does_not_inherit_from_one_that_left() -> None:
     assert index.match(blocks) == {"b": 1}
 
 
-# -- steps that grow
+# -- growing steps
 
 
-def test_the_steps_of_a_long_prompt_double() -> None:
+def test_the_steps_of_a_long_prompt_double_in_size() -> None:
     steps = [len(chain(b"abcd" * blocks)) for blocks in (31, 32, 33, 34, 96, 97, 99, 100, 512)]
     assert steps == [23, 24, 24, 25, 44, 44, 44, 45, 80]
 
@@ -245,7 +245,7 @@ def test_a_match_is_counted_in_blocks() -> None:
     assert dict(index.match(chain(b"abcd" * 200))) == {"a": 100}
 
 
-def test_what_is_held_is_bounded_in_blocks() -> None:
+def test_the_capacity_is_in_blocks() -> None:
     index = PrefixIndex()
     for number in range(20):
         index.touch("a", chain(b"%04d" % number * 200), 500)
@@ -254,7 +254,7 @@ def test_what_is_held_is_bounded_in_blocks() -> None:
     assert dict(index.match(chain(b"0000" * 200))) == {}
 
 
-def test_of_a_chain_larger_than_all_there_is_room_for_the_beginning_is_held() -> None:
+def test_a_prefix_of_a_chain_larger_than_the_capacity_is_held() -> None:
     index = PrefixIndex()
     index.touch("a", chain(b"abcd" * 200), 35)
     assert (index.blocks("a"), dict(index.match(chain(b"abcd" * 200)))) == (34, {"a": 34})

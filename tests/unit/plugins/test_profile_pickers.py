@@ -1,4 +1,4 @@
-"""Profile pickers: which profiles run, and which result counts."""
+"""Profile pickers: the profiles that run, and the result that counts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_the_single_profile_runs_once() -> None:
 
 
 @pytest.mark.parametrize("plugin", [SingleProfileHandler(), handler()], ids=["single", "header"])
-def test_the_profile_that_ran_is_the_decision(plugin: Any) -> None:
+def test_the_result_of_the_profile_that_ran_is_the_decision(plugin: Any) -> None:
     finished = make_decision("a", "b", profile="careful").results
     decision = plugin.conclude(make_request(), finished)
     assert (decision.primary, decision.endpoint.name, decision.results) == ("careful", "a", finished)
@@ -43,21 +43,21 @@ def test_the_profile_that_ran_is_the_decision(plugin: Any) -> None:
         pytest.param({}, {"EPP-Profile": " "}, "decode", id="named blank"),
         pytest.param({"defaultProfile": "careful"}, {}, "careful", id="not named with a default"),
         pytest.param({"defaultProfile": "careful"}, {"EPP-Profile": "fast"}, "fast", id="named with a default"),
-        pytest.param({"headerName": "X-Lane"}, {"x-lane": "fast"}, "fast", id="another header"),
-        pytest.param({"headerName": " X-Lane "}, {"x-lane": "fast"}, "fast", id="another header with spaces"),
-        pytest.param({"headerName": "X-Lane"}, {"EPP-Profile": "fast"}, "decode", id="only the usual header"),
+        pytest.param({"headerName": "X-Profile"}, {"x-profile": "fast"}, "fast", id="another header"),
+        pytest.param({"headerName": " X-Profile "}, {"x-profile": "fast"}, "fast", id="another header with spaces"),
+        pytest.param({"headerName": "X-Profile"}, {"EPP-Profile": "fast"}, "decode", id="only the default header"),
     ],
 )
-def test_the_header_names_the_profile(params: dict[str, Any], headers: dict[str, str], profile: str) -> None:
+def test_the_profile_is_taken_from_the_header(params: dict[str, Any], headers: dict[str, str], profile: str) -> None:
     asked = handler(**params).pick_profiles(make_request(headers=headers), PROFILES, {})
     assert list(asked) == [profile]
 
 
-def test_without_a_decode_profile_the_first_one_is_the_default() -> None:
+def test_the_default_without_a_decode_profile_is_the_first_one() -> None:
     assert list(handler().pick_profiles(make_request(), ("fast", "careful"), {})) == ["fast"]
 
 
-def test_nothing_more_runs_once_the_named_profile_has() -> None:
+def test_no_second_profile_runs() -> None:
     finished = make_decision("a", profile="fast").results
     asked = handler().pick_profiles(make_request(headers={"EPP-Profile": "careful"}), PROFILES, finished)
     assert list(asked) == []
@@ -76,7 +76,7 @@ def test_a_profile_that_does_not_exist_is_a_bad_request(name: str) -> None:
         pytest.param({"defaultProfile": "careful"}, ("careful",), id="the default"),
     ],
 )
-def test_the_default_profile_must_exist(params: dict[str, Any], names: tuple[str, ...]) -> None:
+def test_it_declares_that_it_requires_the_default_profile(params: dict[str, Any], names: tuple[str, ...]) -> None:
     assert HeaderProfileHandler.profile_names(params_of(HeaderProfileHandler.Params, params)) == names
 
 
@@ -88,6 +88,6 @@ def test_the_default_profile_must_exist(params: dict[str, Any], names: tuple[str
         pytest.param({"default": "fast"}, id="unknown key"),
     ],
 )
-def test_parameters_that_make_no_sense_are_refused(params: dict[str, Any]) -> None:
+def test_invalid_parameters_are_rejected(params: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         params_of(HeaderProfileHandler.Params, params)

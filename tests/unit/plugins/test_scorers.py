@@ -1,4 +1,4 @@
-"""Scorers: their formulas by hand."""
+"""Scorers: scores calculated by hand."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ def test_the_shortest_queue_scores_1_and_the_longest_0(waiting: list[float], sco
 
 
 @pytest.mark.parametrize(("running", "scores"), LOADS)
-def test_the_smallest_batch_scores_1_and_the_largest_0(running: list[float], scores: list[float]) -> None:
+def test_the_fewest_running_requests_score_1_and_the_most_0(running: list[float], scores: list[float]) -> None:
     candidates = make_candidates(*endpoints(len(running)), running=running)
     assert list(RunningRequestsScorer().score(make_request(), candidates)) == scores
 
 
-def test_the_queue_scorer_does_not_look_at_the_batch() -> None:
+def test_the_queue_scorer_ignores_running_requests() -> None:
     candidates = make_candidates("a", "b", waiting=[1, 1], running=[9, 0])
     assert list(QueueScorer().score(make_request(), candidates)) == [1.0, 1.0]
 
 
-def test_an_unknown_endpoint_queues_what_we_have_in_flight() -> None:
+def test_the_queue_of_an_unknown_endpoint_is_its_requests_in_flight() -> None:
     candidates = make_candidates("a", "b", "c", waiting=[math.nan, 0, 4], in_flight={"a": 3, "c": 50})
     assert list(QueueScorer().score(make_request(), candidates)) == [0.25, 1.0, 0.0]
 
@@ -80,12 +80,12 @@ def test_the_free_share_of_the_kv_cache_is_the_score(usage: list[float], scores:
         pytest.param({"idleThreshold": 2}, [0, 2, 3, 6], [1.0, 1.0, 0.5, 0.0], id="idle up to two"),
         pytest.param({"idleThreshold": 3}, [3, 3], [1.0, 1.0], id="all just idle"),
         pytest.param({"maxBusyScore": 0.5}, [0, 1, 4], [1.0, 0.375, 0.0], id="busy ones at most a half"),
-        pytest.param({"maxBusyScore": 0.0}, [0, 1, 4], [1.0, 0.0, 0.0], id="busy ones nothing"),
+        pytest.param({"maxBusyScore": 0.0}, [0, 1, 4], [1.0, 0.0, 0.0], id="busy ones zero"),
         pytest.param({"idleThreshold": 1, "maxBusyScore": 0.8}, [1, 2, 8], [1.0, 0.6, 0.0], id="both"),
-        pytest.param({"requestTimeout": "2m"}, [0, 2], [1.0, 0.0], id="an older file's timeout is ignored"),
+        pytest.param({"requestTimeout": "2m"}, [0, 2], [1.0, 0.0], id="requestTimeout is ignored"),
     ],
 )
-def test_fewer_requests_of_our_own_score_higher(params: dict[str, Any], counts: list[int], scores: list[float]) -> None:
+def test_fewer_requests_in_flight_score_higher(params: dict[str, Any], counts: list[int], scores: list[float]) -> None:
     names = endpoints(len(counts))
     candidates = make_candidates(*names, facts={IN_FLIGHT_REQUESTS: dict(zip(names, counts, strict=True))})
     plugin = ActiveRequestScorer(params_of(ActiveRequestScorer.Params, params))
@@ -98,7 +98,7 @@ def test_an_endpoint_without_a_count_has_nothing_in_flight() -> None:
     assert list(plugin.score(make_request(), candidates)) == [1.0, 0.0]
 
 
-def test_the_active_request_scorer_reads_the_producer_it_is_told() -> None:
+def test_the_active_request_scorer_reads_the_configured_producer() -> None:
     params = params_of(ActiveRequestScorer.Params, {"inFlightLoadProducerName": "mine"})
     candidates = make_candidates(
         "a", "b", facts={IN_FLIGHT_REQUESTS: {"a": 9}, IN_FLIGHT_REQUESTS.of("mine"): {"b": 9}}
@@ -124,15 +124,15 @@ SHORT = {"matchLengthWeight": 1.0, "matchLengthScaleTokens": 256}
     ("params", "hits", "shape", "scores"),
     [
         pytest.param({}, HITS, SHAPE, [1.0, 0.25, 0.0], id="share of the prompt"),
-        pytest.param({}, {}, SHAPE, [0.0, 0.0, 0.0], id="nobody has any of it"),
-        pytest.param({}, HITS, None, [0.0, 0.0, 0.0], id="nothing was produced"),
+        pytest.param({}, {}, SHAPE, [0.0, 0.0, 0.0], id="no endpoint has any of it"),
+        pytest.param({}, HITS, None, [0.0, 0.0, 0.0], id="no facts"),
         pytest.param({}, HITS, PrefixShape(), [0.0, 0.0, 0.0], id="no blocks in total"),
-        pytest.param({}, {"gone": 8}, SHAPE, [0.0, 0.0, 0.0], id="who has it is gone"),
+        pytest.param({}, {"gone": 8}, SHAPE, [0.0, 0.0, 0.0], id="its holder is gone"),
         pytest.param(LENGTH, HITS, SHAPE, [0.25, 0.015625, 0.0], id="length of 512 and 128 of 1024 tokens squared"),
         pytest.param(HALF, HITS, SHAPE, [0.625, 0.1328125, 0.0], id="half length and half share"),
-        pytest.param(SHORT, HITS, SHAPE, [1.0, 0.25, 0.0], id="a length over the scale is full"),
-        pytest.param(HALF, HITS, None, [0.0, 0.0, 0.0], id="length without anything produced"),
-        pytest.param(LENGTH, {"a": 8}, PrefixShape(8, 0), [0.0, 0.0, 0.0], id="length with blocks of no size"),
+        pytest.param(SHORT, HITS, SHAPE, [1.0, 0.25, 0.0], id="a length above the scale scores 1"),
+        pytest.param(HALF, HITS, None, [0.0, 0.0, 0.0], id="length without facts"),
+        pytest.param(LENGTH, {"a": 8}, PrefixShape(8, 0), [0.0, 0.0, 0.0], id="length with blocks of size zero"),
     ],
 )
 def test_more_of_the_prompt_in_the_cache_scores_higher(
@@ -141,7 +141,7 @@ def test_more_of_the_prompt_in_the_cache_scores_higher(
     assert prefix_scores(params, hits, shape) == pytest.approx(scores)
 
 
-def test_the_prefix_scorer_reads_the_producer_it_is_told() -> None:
+def test_the_prefix_scorer_reads_the_configured_producer() -> None:
     plugin = PrefixCacheScorer(params_of(PrefixCacheScorer.Params, {"prefixMatchInfoProducerName": "mine"}))
     facts = {PREFIX_HITS.of("mine"): {"b": 4}, PREFIX_SHAPE.of("mine"): SHAPE, PREFIX_HITS: {"a": 8}}
     assert list(plugin.score(make_request(facts=facts), make_candidates("a", "b", facts=facts))) == [0.0, 0.5]
@@ -158,11 +158,11 @@ def test_the_prefix_scorer_reads_the_producer_it_is_told() -> None:
         pytest.param(PrefixCacheScorer.Params, {"matchLengthWeight": 1.5}, id="weight over one"),
         pytest.param(PrefixCacheScorer.Params, {"matchLengthWeight": -0.5}, id="negative weight"),
         pytest.param(PrefixCacheScorer.Params, {"matchLengthWeight": True}, id="weight as a boolean"),
-        pytest.param(PrefixCacheScorer.Params, {"matchLengthScaleTokens": 0}, id="scale of nothing"),
+        pytest.param(PrefixCacheScorer.Params, {"matchLengthScaleTokens": 0}, id="scale of zero"),
         pytest.param(PrefixCacheScorer.Params, {"matchLengthScaleTokens": "8192"}, id="scale as text"),
     ],
 )
-def test_parameters_out_of_bounds_are_refused(params: Any, values: dict[str, Any]) -> None:
+def test_parameters_out_of_bounds_are_rejected(params: Any, values: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         params_of(params, values)
 
@@ -177,5 +177,5 @@ def test_parameters_out_of_bounds_are_refused(params: Any, values: dict[str, Any
         pytest.param(PrefixCacheScorer.needs(PrefixCacheScorer.Params()), (PREFIX_HITS, PREFIX_SHAPE), id="prefix"),
     ],
 )
-def test_a_scorer_says_which_facts_it_needs(needs: tuple[Any, ...], facts: tuple[Any, ...]) -> None:
+def test_a_scorer_declares_the_facts_that_it_needs(needs: tuple[Any, ...], facts: tuple[Any, ...]) -> None:
     assert needs == facts

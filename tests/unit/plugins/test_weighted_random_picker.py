@@ -1,4 +1,4 @@
-"""`weighted-random-picker`: how often who wins, and what comes last."""
+"""`weighted-random-picker`: how often each endpoint is picked, and the order of the rest."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PICKS = 20_000
 
 
 class Draws:
-    """Randomness that is known beforehand."""
+    """Randomness with fixed numbers."""
 
     def __init__(self, *numbers: float) -> None:
         self._numbers = iter(numbers)
@@ -42,7 +42,7 @@ def picked(plugin: WeightedRandomPicker, choice: Scored) -> tuple[str, ...]:
 
 
 def assert_shares(counts: Counter[tuple[str, ...]], shares: dict[tuple[str, ...], float]) -> None:
-    """Chi-square of `counts` against `shares`, within its mean and six of its deviations."""
+    """Checks that the chi-square statistic of `counts` is at most its mean plus six standard deviations."""
     assert set(counts) <= {outcome for outcome, share in shares.items() if share}
     likely = {outcome: share for outcome, share in shares.items() if share}
     drawn = sum(counts.values())
@@ -60,19 +60,19 @@ def assert_shares(counts: Counter[tuple[str, ...]], shares: dict[tuple[str, ...]
         pytest.param([0, 1, 0, 4], [0, 1 / 5, 0, 4 / 5], id="zeros never win"),
         pytest.param([-5, 1, 1], [0, 1 / 2, 1 / 2], id="a negative one never wins"),
         pytest.param([0, 0, 0], [1 / 3, 1 / 3, 1 / 3], id="all zero"),
-        pytest.param([-1, 0, -3], [1 / 3, 1 / 3, 1 / 3], id="none over zero"),
+        pytest.param([-1, 0, -3], [1 / 3, 1 / 3, 1 / 3], id="none above zero"),
         pytest.param([1, 99], [1 / 100, 99 / 100], id="a rare one"),
         pytest.param([0.7], [1], id="a single one"),
         pytest.param([0], [1], id="a single zero"),
     ],
 )
-def test_each_wins_in_proportion_to_its_total(totals: list[float], shares: list[float]) -> None:
+def test_endpoints_are_picked_in_proportion_to_their_totals(totals: list[float], shares: list[float]) -> None:
     plugin, choice = picker(), scored(*totals)
     counts = Counter(picked(plugin, choice) for _ in range(PICKS))
     assert_shares(counts, {(f"e{number}",): share for number, share in enumerate(shares)})
 
 
-def test_the_next_ones_are_drawn_from_what_is_left_in_proportion() -> None:
+def test_the_next_ones_are_picked_in_proportion_among_the_rest() -> None:
     plugin, choice = picker(most=2), scored(1, 1, 2)
     counts = Counter(picked(plugin, choice) for _ in range(PICKS))
     assert_shares(
@@ -99,7 +99,7 @@ def test_the_next_ones_are_drawn_from_what_is_left_in_proportion() -> None:
         pytest.param([0, 0.001], [0.999, 1e-9], "e1", id="a small total beats a zero whatever is drawn"),
     ],
 )
-def test_the_largest_power_of_its_draw_wins(totals: list[float], draws: list[float], winner: str) -> None:
+def test_the_endpoint_with_the_largest_key_is_picked(totals: list[float], draws: list[float], winner: str) -> None:
     assert picked(picker(random=Draws(*draws)), scored(*totals)) == (winner,)
 
 
@@ -120,7 +120,7 @@ def test_zeros_come_last_in_random_order() -> None:
     ],
 )
 @pytest.mark.parametrize("totals", [pytest.param([0.0] * 5, id="zeros"), pytest.param([0, 1, 2, 0, 3], id="mixed")])
-def test_a_list_holds_as_many_as_told_and_none_twice(totals: list[float], most: int, length: int) -> None:
+def test_as_many_as_configured_are_picked_and_none_twice(totals: list[float], most: int, length: int) -> None:
     plugin = picker(most)
     for _ in range(200):
         names = picked(plugin, scored(*totals))
@@ -130,7 +130,7 @@ def test_a_list_holds_as_many_as_told_and_none_twice(totals: list[float], most: 
 @pytest.mark.parametrize(
     "factor", [pytest.param(factor, id=f"times {factor}") for factor in (2**-40, 0.1, 7.0, 1e9, 2.0**40)]
 )
-def test_only_the_ratio_of_the_totals_counts(factor: float) -> None:
+def test_only_the_ratios_of_the_totals_matter(factor: float) -> None:
     totals = [0.3, 0.0, 1.1, 2.5, 0.01]
     one, other = picker(most=5), picker(most=5)
     scaled = scored(*[total * factor for total in totals])
@@ -147,6 +147,6 @@ def test_the_same_seed_picks_the_same_endpoints() -> None:
 @pytest.mark.parametrize(
     "most", [pytest.param(0, id="none"), pytest.param(-1, id="negative"), pytest.param("2", id="text")]
 )
-def test_a_list_holds_at_least_one(most: Any) -> None:
+def test_at_least_one_endpoint_is_picked(most: Any) -> None:
     with pytest.raises(ValidationError):
         params_of(WeightedRandomPicker.Params, {"maxNumOfEndpoints": most})

@@ -8,13 +8,13 @@ from typing import Any
 from app.domain.decision import Decision, PluginFault
 from app.domain.endpoint import Endpoint
 from app.domain.errors import RoutingError
+from app.domain.named import Named
 from app.domain.outcome import Outcome
 from app.domain.request import InferenceRequest
 from app.fleet.pool import EndpointPool
-from app.routing.in_flight import InFlightCounts
+from app.routing.in_flight import InFlightRequests
 from app.routing.pipeline import Pipeline
 from app.routing.router import Router
-from app.scheduling.profile import Named
 from app.scheduling.scheduler import Scheduler
 from pointsman.testing import FakeClock, make_endpoint
 from tests.unit.scheduling.given import FakeProfilePicker, make_profile
@@ -84,7 +84,7 @@ class Setup:
         producer_deadline: float = 60.0,
     ) -> None:
         self.clock = FakeClock()
-        self.in_flight = InFlightCounts()
+        self.in_flight = InFlightRequests()
         self.diary = Diary()
         self.faults: list[PluginFault] = []
         self.pool = EndpointPool(clock=self.clock, in_flight=self.in_flight.count)

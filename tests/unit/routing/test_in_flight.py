@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from app.routing.in_flight import InFlightCounts
+from app.routing.in_flight import InFlightRequests
 
 
 def test_an_endpoint_not_heard_of_has_none() -> None:
-    assert InFlightCounts().count("a") == 0
+    assert InFlightRequests().count("a") == 0
 
 
 def test_requests_are_counted_per_endpoint_and_in_total() -> None:
-    counts = InFlightCounts()
+    counts = InFlightRequests()
     for name in ("a", "b", "a"):
         counts.enter(name)
     assert (counts.count("a"), counts.count("b"), counts.total) == (2, 1, 3)
 
 
 def test_a_request_that_left_no_longer_counts() -> None:
-    counts = InFlightCounts()
+    counts = InFlightRequests()
     counts.enter("a")
     counts.enter("a")
     counts.leave("a")
@@ -27,7 +27,7 @@ def test_a_request_that_left_no_longer_counts() -> None:
 
 
 def test_an_endpoint_without_requests_is_forgotten() -> None:
-    counts = InFlightCounts()
+    counts = InFlightRequests()
     counts.enter("a")
     counts.leave("a")
     assert (counts._counts, counts.total) == ({}, 0)
@@ -35,4 +35,4 @@ def test_an_endpoint_without_requests_is_forgotten() -> None:
 
 def test_leaving_without_entering_is_a_bug_that_shows() -> None:
     with pytest.raises(KeyError):
-        InFlightCounts().leave("a")
+        InFlightRequests().leave("a")

@@ -8,8 +8,9 @@ from typing import Any
 from app.domain.candidates import Candidates
 from app.domain.decision import Decision, ProfileResult, Scored
 from app.domain.endpoint import Endpoint
+from app.domain.named import Named
 from app.domain.request import InferenceRequest
-from app.scheduling.profile import Named, Profile
+from app.scheduling.profile import Profile
 
 
 def answer_of(answer: Any, *given: Any) -> Any:

@@ -8,7 +8,7 @@ import pytest
 
 from app.domain.decision import Decision
 from app.domain.errors import BadRequestError, PluginError, SaturatedError
-from app.scheduling.profile import Named
+from app.domain.named import Named
 from app.scheduling.scheduler import Scheduler
 from pointsman.testing import make_candidates, make_request
 from tests.unit.scheduling.given import FakeProfilePicker, keep, make_profile

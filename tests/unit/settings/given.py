@@ -1,4 +1,4 @@
-"""Layers in short: read, merged and loaded from text."""
+"""Helpers that read, merge and load layers from text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from app.extension import PluginParams
 from app.settings.configuration import Configuration, load
 from app.settings.errors import Faults
-from app.settings.layers import Sources, _lay
+from app.settings.layers import Sources, _merge_layer
 from app.settings.reader import read_yaml
 from app.settings.tree import Entries, Node, Origin, plain
 
@@ -39,12 +39,12 @@ class Other(PluginParams):
 
 
 def params_model(name: str) -> type[BaseModel] | None:
-    """The models of the two types that these tests know."""
+    """The parameter models of the two plugin types in these tests."""
     return {"sized": Sized, "other": Other}.get(name)
 
 
 def read(text: str | bytes) -> Any:
-    """What the text holds; it must be without faults."""
+    """The data in the text, which must have no faults."""
     faults = Faults()
     data = plain(read_yaml(text, "a.yaml", faults))
     assert not faults.all
@@ -59,36 +59,36 @@ def faults_of(text: str | bytes) -> list[str]:
 
 
 def layered(*layers: str) -> tuple[Entries, Faults]:
-    """The layers, weakest first and named `0`, `1` and so on, laid over each other; and what was wrong."""
+    """The merged layers, lowest precedence first and named `0`, `1` and so on, and their faults."""
     faults = Faults()
     merged: Node = Entries({}, Origin("none"))
     for number, text in enumerate(layers):
-        merged = _lay(merged, read_yaml(text, str(number), faults), params_model, faults)
+        merged = _merge_layer(merged, read_yaml(text, str(number), faults), params_model, faults)
     assert isinstance(merged, Entries)
     return merged, faults
 
 
 def merged(*layers: str) -> Any:
-    """The plain data of the layers laid over each other; there must be no faults."""
+    """The plain data of the merged layers, which must have no faults."""
     tree, faults = layered(*layers)
     assert not faults.all
     return plain(tree)
 
 
 def merge_faults(*layers: str) -> list[str]:
-    """What is wrong in the layers, each as `layer:line:column: path: message; hint`."""
+    """The faults of the layers, each as `layer:line:column: path: message; hint`."""
     return [str(fault) for fault in layered(*layers)[1].all]
 
 
 def configuration(
     text: str | None = "", environment: Mapping[str, str] | None = None, sets: tuple[str, ...] = (), *files: str
 ) -> Configuration:
-    """What is loaded from these sources."""
+    """The configuration loaded from these sources."""
     return load(Sources(files=files, text=text, environment=environment or {}, sets=sets), params_model)
 
 
 def problems(
     text: str | None = "", environment: Mapping[str, str] | None = None, sets: tuple[str, ...] = (), *files: str
 ) -> list[str]:
-    """What is wrong with these sources."""
+    """The faults of these sources."""
     return [str(fault) for fault in configuration(text, environment, sets, *files).faults.all]

@@ -1,4 +1,4 @@
-"""Keys of a layer: every spelling, unknown ones, and names that stand twice."""
+"""Keys of a layer: spellings, unknown keys, and duplicate names."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ SPELLINGS = ["hash-block-size", "hashBlockSize", "hash_block_size", "HASH_BLOCK_
 
 
 @pytest.mark.parametrize("key", ["staleAfter", "stale-after", "stale_after", "STALE_AFTER", "staleafter"])
-def test_a_key_of_a_section_may_be_spelt_in_any_way(key: str) -> None:
+def test_a_key_of_a_section_may_have_any_spelling(key: str) -> None:
     assert merged(f"pool: {{scrape: {{{key}: 9s}}}}") == {"pool": {"scrape": {"staleAfter": "9s"}}}
 
 
 @pytest.mark.parametrize("key", SPELLINGS)
-def test_a_key_of_parameters_may_be_spelt_in_any_way(key: str) -> None:
+def test_a_key_of_parameters_may_have_any_spelling(key: str) -> None:
     (plugin,) = merged(f"plugins: [{{type: sized, parameters: {{{key}: 8}}}}]")["plugins"]
     assert plugin["parameters"] == {"hashBlockSize": 8}
 
@@ -37,25 +37,25 @@ def test_a_key_means_the_same_in_every_layer(key: str) -> None:
     ["nested: {top-k: 3}", "several: [{top_k: 3}]"],
     ids=["in a mapping", "in a list"],
 )
-def test_keys_below_parameters_are_folded_as_well(parameters: str) -> None:
+def test_nested_keys_of_parameters_are_normalised(parameters: str) -> None:
     (plugin,) = merged(f"plugins: [{{type: sized, parameters: {{{parameters}}}}}]")["plugins"]
     assert plugin["parameters"] in ({"nested": {"topK": 3}}, {"several": [{"topK": 3}]})
 
 
-def test_a_list_item_keys_are_folded() -> None:
+def test_keys_of_list_items_are_normalised() -> None:
     assert merged("scheduling-profiles: [{name: a, plugins: [{plugin_ref: x}]}]") == {
         "schedulingProfiles": [{"name": "a", "plugins": [{"pluginRef": "x"}]}]
     }
 
 
-def test_labels_of_endpoints_are_left_as_they_are() -> None:
+def test_labels_of_endpoints_are_not_normalised() -> None:
     labels = {"llm-d.ai/role": "x", "plugin-ref": "a", "pluginRef": "b", "match_labels": "c", "type": "d"}
     text = ", ".join(f"{key}: {value}" for key, value in labels.items())
     (endpoint,) = merged(f"pool: {{endpoints: [{{name: a, labels: {{{text}}}}}]}}")["pool"]["endpoints"]
     assert endpoint["labels"] == labels
 
 
-def test_labels_in_parameters_are_left_as_they_are() -> None:
+def test_labels_in_parameters_are_not_normalised() -> None:
     text = "plugins: [{type: sized, parameters: {nested: {match-labels: {top-k: a, topK: b}}}}]"
     assert merged(text)["plugins"][0]["parameters"] == {"nested": {"matchLabels": {"top-k": "a", "topK": "b"}}}
 
@@ -65,18 +65,18 @@ def test_labels_in_parameters_are_left_as_they_are() -> None:
     [
         pytest.param(
             "pool:\n  scrape: {}\n  Scrape: {}\n",
-            "0:3:3: pool.Scrape: the key 'scrape' stands here and at 0:2:3, spelt in two ways",
+            "0:3:3: pool.Scrape: duplicate key 'scrape', first at 0:2:3 in another spelling",
             id="in a section",
         ),
         pytest.param(
             "plugins:\n- type: sized\n  parameters:\n    hash-block-size: 1\n    hashBlockSize: 2\n",
-            "0:5:5: plugins[0].parameters.hashBlockSize: the key 'hashBlockSize' stands here and at 0:4:5, "
-            "spelt in two ways",
+            "0:5:5: plugins[0].parameters.hashBlockSize: duplicate key 'hashBlockSize', first at 0:4:5 "
+            "in another spelling",
             id="in parameters",
         ),
     ],
 )
-def test_two_spellings_of_a_key_in_one_mapping_are_a_fault(text: str, fault: str) -> None:
+def test_two_spellings_of_a_key_in_one_mapping_are_an_error(text: str, fault: str) -> None:
     assert merge_faults(text) == [fault]
 
 
@@ -104,22 +104,22 @@ def test_two_spellings_of_a_key_in_one_mapping_are_a_fault(text: str, fault: str
         ),
     ],
 )
-def test_an_unknown_key_is_a_fault_at_its_place_with_a_hint(text: str, start: str) -> None:
+def test_an_unknown_key_is_an_error_with_a_hint(text: str, start: str) -> None:
     (fault,) = merge_faults(text)
     assert fault.startswith(start)
 
 
-def test_an_unknown_key_is_left_out() -> None:
+def test_keys_below_an_unknown_key_are_not_reported() -> None:
     assert merge_faults("pool: {x: {y: 1}}")[0].count("unknown key") == 1
 
 
-def test_parameters_of_an_unknown_type_are_left_as_they_are() -> None:
+def test_parameters_of_an_unknown_type_are_not_normalised() -> None:
     parameters = {"any-thing": 1, "anyThing": 2}
     text = "plugins: [{type: unheard-of, parameters: {any-thing: 1, anyThing: 2}}]"
     assert merged(text)["plugins"][0]["parameters"] == parameters
 
 
-def test_parameters_that_are_no_mapping_are_left_for_later() -> None:
+def test_parameters_that_are_not_a_mapping_are_kept_for_validation() -> None:
     assert merged("plugins: [{type: sized, parameters: [1]}]")["plugins"][0]["parameters"] == [1]
 
 
@@ -145,17 +145,19 @@ def test_parameters_that_are_no_mapping_are_left_for_later() -> None:
         ),
     ],
 )  # fmt: skip
-def test_a_name_twice_in_one_layer_is_a_fault_with_both_places(text: str, name: str, places: tuple[str, str]) -> None:
+def test_a_duplicate_name_in_one_layer_is_an_error_with_both_positions(
+    text: str, name: str, places: tuple[str, str]
+) -> None:
     (fault,) = merge_faults(text)
     assert fault.startswith(f"{places[0]}: ")
-    assert fault.endswith(f"'{name}' stands in this list twice; first at {places[1]}")
+    assert fault.endswith(f"duplicate name '{name}' in this list; first at {places[1]}")
 
 
-def test_a_name_in_two_layers_is_no_fault() -> None:
+def test_the_same_name_in_two_layers_is_allowed() -> None:
     assert not merge_faults("plugins: [{type: a}]", "plugins: [{type: a}]")
 
 
-def test_the_same_name_in_two_lists_is_no_fault() -> None:
+def test_the_same_name_in_two_lists_is_allowed() -> None:
     assert not merge_faults(
         "schedulingProfiles: [{name: a, plugins: [{pluginRef: x}]}, {name: b, plugins: [{pluginRef: x}]}]"
     )
@@ -165,7 +167,7 @@ def test_the_same_name_in_two_lists_is_no_fault() -> None:
     "text",
     ["pool: null", "plugins: null", "flowControl:", "pool: {scrape: ~}", "dataLayer: {sources: null}"],
 )
-def test_null_where_a_section_or_a_list_is_due_is_as_good_as_nothing(text: str) -> None:
+def test_a_null_section_or_list_counts_as_absent(text: str) -> None:
     assert merged(text) in ({}, {"pool": {}}, {"dataLayer": {}})
 
 
@@ -179,15 +181,15 @@ def test_null_where_a_section_or_a_list_is_due_is_as_good_as_nothing(text: str) 
         pytest.param("{name: 5}", "5", id="a number"),
         pytest.param("{name: 0}", "0", id="zero"),
         pytest.param("{}", None, id="none"),
-        pytest.param("{name: [a]}", None, id="no text"),
+        pytest.param("{name: [a]}", None, id="not text"),
         pytest.param("text", "text", id="text"),
     ],
 )
-def test_an_item_is_called_by_the_first_key_that_is_set(text: str, name: str | None) -> None:
+def test_an_item_is_named_by_its_first_non_empty_key(text: str, name: str | None) -> None:
     item = read_yaml(f"item: {text}", "f", Faults()).entries["item"].node
     assert name_of(item, ("name", "type")) == name
 
 
-def test_text_where_a_section_is_due_is_left_for_later() -> None:
+def test_text_in_place_of_a_section_is_kept_for_validation() -> None:
     assert isinstance(read_yaml("pool: x", "f", Faults()), Entries)
     assert merged("pool: x") == {"pool": "x"}

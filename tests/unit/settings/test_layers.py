@@ -1,4 +1,4 @@
-"""Which sources there are, and which is stronger."""
+"""The sources of a configuration and their precedence."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def origin(text: str | None, path: str, sets: tuple[str, ...] = (), **more: obje
 
 
 def plain_of(text: str) -> object:
-    """The data that one single value makes."""
+    """The data of a single `--set`."""
     return plain(load_layers(Sources(text="", sets=(text,)), params_model, Faults()))
 
 
 @pytest.fixture
 def files(tmp_path: Path, request: pytest.FixtureRequest) -> tuple[str, str]:
-    """Two files of the same text with other values."""
+    """Two files with the same text but different values."""
     text = request.getfixturevalue("text")
     paths = tmp_path / "1.yaml", tmp_path / "2.yaml"
     for number, path in enumerate(paths, 1):
@@ -53,73 +53,73 @@ def files(tmp_path: Path, request: pytest.FixtureRequest) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize(("text", "name", "path", "at"), DEPTHS)
-def test_a_later_file_is_stronger(files: tuple[str, str], text: str, name: str, path: str, at: str) -> None:
+def test_a_later_file_takes_precedence(files: tuple[str, str], text: str, name: str, path: str, at: str) -> None:
     assert origin(None, at, files=files) == files[1]
     assert origin(None, at, files=files[::-1]) == files[0]
 
 
 @pytest.mark.parametrize(("text", "name", "path", "at"), DEPTHS)
-def test_the_text_is_stronger_than_files(files: tuple[str, str], text: str, name: str, path: str, at: str) -> None:
+def test_the_text_takes_precedence_over_files(files: tuple[str, str], text: str, name: str, path: str, at: str) -> None:
     assert origin(text.format(3), at, files=files) == "--config-text"
 
 
 @pytest.mark.parametrize(("text", "name", "path", "at"), DEPTHS[1:3])
-def test_the_environment_is_stronger_than_the_text(text: str, name: str, path: str, at: str) -> None:
+def test_the_environment_takes_precedence_over_the_text(text: str, name: str, path: str, at: str) -> None:
     found = origin(text.format(3), at, environment={f"POINTSMAN_{name}": "4s"})
     assert found == f"environment POINTSMAN_{name}"
 
 
 @pytest.mark.parametrize(("text", "name", "path", "at"), DEPTHS)
-def test_a_single_value_is_stronger_than_the_text(text: str, name: str, path: str, at: str) -> None:
+def test_set_takes_precedence_over_the_text(text: str, name: str, path: str, at: str) -> None:
     assert origin(text.format(3), at, (path.format(5),)) == f"--set {path.partition('=')[0]}"
 
 
 @pytest.mark.parametrize(("text", "name", "path", "at"), DEPTHS[1:3])
-def test_a_single_value_is_stronger_than_the_environment(text: str, name: str, path: str, at: str) -> None:
+def test_set_takes_precedence_over_the_environment(text: str, name: str, path: str, at: str) -> None:
     found = origin("", at, (path.format(5),), environment={f"POINTSMAN_{name}": "4s"})
     assert found.startswith("--set ")
 
 
-def test_a_later_single_value_is_stronger() -> None:
+def test_a_later_set_takes_precedence() -> None:
     assert configuration(sets=("shutdown.delay=1s", "shutdown.delay=2s")).settings.shutdown.delay == 2.0
 
 
 # -- which files
 
 
-def test_without_a_file_and_a_text_the_shipped_default_is_the_only_layer() -> None:
+def test_without_files_and_text_the_built_in_default_is_loaded() -> None:
     found = load(Sources(), lambda _: None)
     assert found.origin("plugins").source == "builtin:default"
 
 
-def test_a_text_alone_stands_alone() -> None:
+def test_a_text_without_files_is_the_only_layer() -> None:
     found = configuration("shutdown: {delay: 1s}")
     assert not found.settings.plugins
     assert found.origin("plugins").source == "--config-text"
 
 
-def test_an_empty_text_is_a_text() -> None:
+def test_an_empty_text_replaces_the_default() -> None:
     assert not configuration("").settings.plugins
 
 
-def test_a_file_alone_stands_alone(tmp_path: Path) -> None:
+def test_a_file_replaces_the_default(tmp_path: Path) -> None:
     path = tmp_path / "a.yaml"
     path.write_text("shutdown: {delay: 1s}", encoding="utf-8")
     assert not configuration(None, None, (), str(path)).settings.plugins
 
 
-def test_a_shipped_file_may_lie_below_a_text() -> None:
+def test_a_text_is_merged_over_a_built_in_file() -> None:
     found = load(Sources(["builtin:default"], "shutdown: {delay: 9s}"), lambda _: None).settings
     assert (len(found.plugins) > 1, found.shutdown.delay) == (True, 9.0)
 
 
-def test_the_environment_and_single_values_lie_over_the_default() -> None:
+def test_the_environment_and_set_are_merged_over_the_default() -> None:
     sources = Sources(environment={"POINTSMAN_SHUTDOWN__DELAY": "1s"}, sets=["shutdown.timeout=2s"])
     found = load(sources, lambda _: None).settings
     assert (found.shutdown.delay, found.shutdown.timeout, bool(found.plugins)) == (1.0, 2.0, True)
 
 
-def test_shipped_files_are_found_beside_the_package() -> None:
+def test_built_in_configurations_are_found() -> None:
     assert shipped("default").is_file()
 
 
@@ -130,18 +130,18 @@ def test_shipped_files_are_found_beside_the_package() -> None:
         pytest.param("/", "/: Is a directory", id="a directory"),
         pytest.param(
             "builtin:prd",
-            "builtin:prd: there is no such configuration; shipped are default, dev, prod",
-            id="no shipped one",
+            "builtin:prd: no such built-in configuration; known: default, dev, prod",
+            id="not built in",
         ),
     ],
 )
-def test_what_is_not_there_is_a_usage_error(name: str, message: str) -> None:
+def test_a_file_that_does_not_exist_is_a_usage_error(name: str, message: str) -> None:
     with pytest.raises(UsageError) as error:
         load(Sources([name]), params_model)
     assert str(error.value).startswith(message)
 
 
-def test_a_file_that_is_no_yaml_is_a_fault_and_the_other_layers_are_read(tmp_path: Path) -> None:
+def test_a_file_that_is_not_yaml_is_an_error_and_the_other_layers_are_read(tmp_path: Path) -> None:
     path = tmp_path / "a.yaml"
     path.write_bytes(b"a: [")
     found = configuration("shutdown: {delay: 9s}", None, (), str(path))
@@ -156,12 +156,12 @@ def test_a_file_that_is_no_yaml_is_a_fault_and_the_other_layers_are_read(tmp_pat
     "name",
     ["POOL__SCRAPE__STALE_AFTER", "POOL__SCRAPE__STALEAFTER", "pool__scrape__staleAfter", "Pool__Scrape__stale_after"],
 )
-def test_the_environment_is_spelt_in_any_way(name: str) -> None:
+def test_a_variable_may_have_any_spelling(name: str) -> None:
     assert configuration("", {f"POINTSMAN_{name}": "9s"}).settings.pool.scrape.stale_after == 9.0
 
 
 @pytest.mark.parametrize("case", [str.upper, str.lower], ids=["upper case", "lower case"])
-def test_a_scrape_interval_can_be_set_by_the_environment(case: type[str]) -> None:
+def test_a_variable_sets_the_scrape_interval(case: type[str]) -> None:
     name = f"POINTSMAN_{case('pool__scrape__interval')}"
     assert configuration("", {name: "3s"}).settings.pool.scrape.interval == 3.0
 
@@ -169,7 +169,7 @@ def test_a_scrape_interval_can_be_set_by_the_environment(case: type[str]) -> Non
 @pytest.mark.parametrize(
     "name", ["POINTSMAN_PORT", "POINTSMAN_PORT_8080_TCP", "POINTSMAN_SERVICE_HOST", "POOL__SCRAPE__INTERVAL", "PATH"]
 )
-def test_what_is_not_ours_is_ignored(name: str) -> None:
+def test_other_variables_are_ignored(name: str) -> None:
     assert not problems("", {name: "tcp://10.0.0.1:8080"})
 
 
@@ -179,10 +179,10 @@ def test_what_is_not_ours_is_ignored(name: str) -> None:
         pytest.param("SIMULATION__SERVERS", "3", 3, id="a number"),
         pytest.param("SIMULATION__MODEL", "on", "on", id="text"),
         pytest.param("TRANSPORTS__HTTP__ENABLED", "false", False, id="a boolean"),
-        pytest.param("DATA_LAYER__DISCOVERY__PLUGIN_REF", "x: y # z", "x: y # z", id="text that is no YAML"),
+        pytest.param("DATA_LAYER__DISCOVERY__PLUGIN_REF", "x: y # z", "x: y # z", id="text that is not YAML"),
     ],
 )
-def test_a_value_of_the_environment_is_one_scalar(name: str, value: str, found: object) -> None:
+def test_the_value_of_a_variable_is_one_scalar(name: str, value: str, found: object) -> None:
     settings = configuration("", {f"POINTSMAN_{name}": value}).settings
     discovery = settings.data_layer.discovery
     assert found in (
@@ -200,7 +200,7 @@ def test_a_value_of_the_environment_is_one_scalar(name: str, value: str, found: 
         pytest.param("POOL__", "unknown key ''", id="an empty key"),
     ],
 )
-def test_an_unknown_key_in_the_environment_is_a_fault(name: str, message: str) -> None:
+def test_an_unknown_key_in_a_variable_is_an_error(name: str, message: str) -> None:
     (fault,) = problems("", {f"POINTSMAN_{name}": "1s"})
     assert fault.startswith(f"environment POINTSMAN_{name}: ")
     assert message in fault
@@ -210,25 +210,25 @@ def test_an_unknown_key_in_the_environment_is_a_fault(name: str, message: str) -
     "name",
     ["PLUGINS__A__TYPE", "PLUGINS__0", "POOL__ENDPOINTS__A__PORT", "SCHEDULING_PROFILES__P__PLUGINS__A__WEIGHT"],
 )
-def test_the_environment_reaches_nothing_below_a_list(name: str) -> None:
+def test_a_variable_can_not_set_values_inside_a_list(name: str) -> None:
     (fault,) = problems("", {f"POINTSMAN_{name}": "1"})
     assert fault.startswith(f"environment POINTSMAN_{name}: ")
-    assert fault.endswith("the environment reaches mappings only, and this is below a list; use --set")
+    assert fault.endswith("environment variables can't set values inside a list; use --set")
 
 
-def test_a_wrong_value_in_the_environment_is_told_by_the_variable() -> None:
+def test_an_invalid_value_in_a_variable_is_reported_with_its_name() -> None:
     (fault,) = problems("", {"POINTSMAN_POOL__SCRAPE__INTERVAL": "soon"})
     assert fault.startswith("environment POINTSMAN_POOL__SCRAPE__INTERVAL: ")
     assert "expected a duration" in fault
 
 
-def test_a_secret_in_the_environment_is_not_shown() -> None:
+def test_secrets_in_variables_are_not_shown() -> None:
     faults = problems("", {"POINTSMAN_POOL__API_KEY": "hunter2", "POINTSMAN_SECRET__TOKEN": "hunter2"})
     assert len(faults) == 2
     assert "hunter2" not in "".join(faults)
 
 
-# -- single values
+# -- --set
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_a_secret_in_the_environment_is_not_shown() -> None:
         pytest.param("plugins[a]={type: t}", "plugins.0.name", "a", id="the name of a whole item"),
     ],
 )  # fmt: skip
-def test_a_single_value_is_set_at_its_path(text: str, path: str, value: object) -> None:
+def test_set_sets_the_value_at_its_path(text: str, path: str, value: object) -> None:
     node: object = plain_of(text)
     for step in path.replace("llm-d.ai", "llm-d\0ai").split("."):
         key = step.replace("\0", ".")
@@ -258,13 +258,13 @@ def test_a_single_value_is_set_at_its_path(text: str, path: str, value: object) 
     assert node == value
 
 
-def test_a_single_value_changes_the_item_of_its_name_and_no_other() -> None:
+def test_set_changes_only_the_named_item() -> None:
     text = "pool: {endpoints: [{name: a, address: x, port: 1}, {name: b, address: x, port: 2}]}"
     endpoints = configuration(text, None, ("pool.endpoints[b].port=3",)).settings.pool.endpoints
     assert [(e.name, e.port) for e in endpoints] == [("a", 1), ("b", 3)]
 
 
-def test_a_single_value_reaches_an_unnamed_plugin_by_its_type() -> None:
+def test_set_finds_a_plugin_without_a_name_by_its_type() -> None:
     found = configuration("plugins: [{type: sized}]", None, ("plugins[sized].parameters.hash-block-size=9",))
     (plugin,) = found.settings.plugins
     assert (plugin.type, plugin.parameters) == ("sized", {"hashBlockSize": 9})
@@ -274,7 +274,7 @@ def test_a_single_value_reaches_an_unnamed_plugin_by_its_type() -> None:
     "text",
     ["", "pool", "=1", ".=1", "[a]=1", "plugins[a][b]=1", "plugins[=1", "plugins[]=1", "pool..scrape=1", "a]=1"],
 )
-def test_what_is_no_path_and_value_is_a_usage_error(text: str) -> None:
+def test_a_malformed_set_is_a_usage_error(text: str) -> None:
     with pytest.raises(UsageError, match=r"expected path=value, such as pool.scrape.interval=2s"):
         configuration(sets=(text,))
 
@@ -289,21 +289,21 @@ def test_a_usage_error_does_not_repeat_the_value() -> None:
     ("text", "message"),
     [
         pytest.param("pool.scrap.interval=1s", "unknown key 'scrap'; did you mean 'scrape'?", id="an unknown key"),
-        pytest.param("pool.scrape.interval=a: b", "this is not YAML", id="no YAML"),
+        pytest.param("pool.scrape.interval=a: b", "this is not YAML", id="not YAML"),
         pytest.param("pool.scrape.interval=[1", "this is not YAML", id="half a list"),
         pytest.param("pool.scrape.interval=2s\nkind: x", "", id="more than a value"),
-        pytest.param("shutdown.delay=soon", "expected a duration", id="a wrong value"),
+        pytest.param("shutdown.delay=soon", "expected a duration", id="an invalid value"),
         pytest.param("plugins=5", "expected a list, found 5", id="a number for a list"),
     ],
 )
-def test_a_wrong_single_value_is_told_by_its_path(text: str, message: str) -> None:
+def test_an_invalid_value_in_set_is_reported_with_its_path(text: str, message: str) -> None:
     faults = problems("plugins: [{name: a, type: sized}]", None, (text,))
     assert faults
     assert faults[0].startswith(f"--set {text.partition('=')[0]}: ")
     assert message in faults[0]
 
 
-def test_an_unknown_key_in_a_single_value_is_told_by_its_path() -> None:
+def test_an_unknown_key_in_set_is_reported_with_its_path() -> None:
     (fault,) = problems("plugins: [{name: a, type: sized}]", None, ("plugins[a].parameters={hashBlockSise: 1}",))
     assert fault.startswith("--set plugins[a].parameters")
     assert "value." not in fault

@@ -1,4 +1,4 @@
-"""One layer over another: each rule, at each depth."""
+"""Merging of layers: each rule, at each depth."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def named(tree: Any, key: str = "name") -> list[Any]:
         ),
     ],
 )  # fmt: skip
-def test_mappings_are_laid_over_each_other_key_by_key(base: str, over: str, result: object) -> None:
+def test_mappings_are_merged_key_by_key(base: str, over: str, result: object) -> None:
     assert merged(base, over) == result
 
 
@@ -123,7 +123,7 @@ def test_null_over_a_mapping_or_a_named_list_keeps_it(text: str, over: str) -> N
         ),
     ],
 )  # fmt: skip
-def test_named_lists_are_laid_over_each_other_by_name(base: str, over: str, path: str, names: list[str | None]) -> None:
+def test_named_lists_are_merged_by_name(base: str, over: str, path: str, names: list[str | None]) -> None:
     items = merged(base, over)[path]
     assert named(items) == names
     assert items[-1]["enabled"] is False
@@ -168,7 +168,7 @@ def test_named_lists_are_laid_over_each_other_by_name(base: str, over: str, path
         ),
     ],
 )  # fmt: skip
-def test_every_named_list_is_laid_over_by_its_own_key(base: str, over: str, result: object) -> None:
+def test_every_named_list_is_merged_by_its_own_key(base: str, over: str, result: object) -> None:
     assert merged(base, over) == result
 
 
@@ -188,7 +188,7 @@ def test_every_named_list_is_laid_over_by_its_own_key(base: str, over: str, resu
         pytest.param("{pluginRef: d, before: b}, {pluginRef: e, before: d}", "aedbc", id="beside a new one"),
     ],
 )
-def test_an_entry_stands_where_its_layer_puts_it(over: str, order: str) -> None:
+def test_an_entry_is_placed_where_its_layer_says(over: str, order: str) -> None:
     assert entries(ABC, PROFILE.format(over)) == list(order)
 
 
@@ -197,7 +197,7 @@ def test_an_entry_that_moves_keeps_its_weight() -> None:
     assert profile["plugins"][0] == {"pluginRef": "b", "weight": 2}
 
 
-def test_order_within_one_layer_can_be_told_as_well() -> None:
+def test_entries_of_one_layer_can_be_ordered() -> None:
     assert entries(PROFILE.format("{pluginRef: a}, {pluginRef: b}, {pluginRef: c, before: a}")) == ["c", "a", "b"]
 
 
@@ -208,7 +208,7 @@ def test_order_within_one_layer_can_be_told_as_well() -> None:
         pytest.param("plugins: [{type: a}]", "plugins: [{name: b, before: a}]", ["b", None], id="before a type"),
     ],
 )
-def test_plugins_may_be_ordered_too(base: str, over: str, names: list[str]) -> None:
+def test_plugins_can_be_ordered(base: str, over: str, names: list[str]) -> None:
     assert named(merged(base, over)["plugins"]) == names
 
 
@@ -226,7 +226,7 @@ def test_bands_are_ordered_by_their_number() -> None:
         pytest.param("{pluginRef: d, before: [a]}", "1:1:57", id="before a list"),
     ],
 )
-def test_an_unknown_neighbour_is_a_fault_that_lists_the_others(over: str, place: str) -> None:
+def test_an_unknown_neighbour_is_an_error_that_lists_the_names(over: str, place: str) -> None:
     (fault,) = merge_faults(ABC, PROFILE.format(over))
     assert fault.startswith(f"{place}: schedulingProfiles[0].plugins[0].")
     assert "b, c" in fault
@@ -249,7 +249,7 @@ def test_naming_the_same_type_again_keeps_the_parameters() -> None:
     assert plugin["parameters"] == {"capacity": 1, "hashBlockSize": 2}
 
 
-def test_parameters_of_a_later_layer_are_those_of_the_inherited_type() -> None:
+def test_parameters_in_a_later_layer_have_the_inherited_type() -> None:
     faults = merge_faults("plugins: [{name: a, type: other}]", "plugins: [{name: a, parameters: {hashBlockSize: 1}}]")
     assert faults == ["1:1:34: plugins[0].parameters.hashBlockSize: unknown key 'hashBlockSize'; known: capacity"]
 
@@ -264,11 +264,11 @@ def test_items_without_a_name_are_added() -> None:
     assert len(merged("plugins: [{enabled: true}]", "plugins: [{enabled: false}, 5]")["plugins"]) == 3
 
 
-def test_each_value_keeps_the_place_of_the_layer_that_set_it() -> None:
+def test_each_value_has_its_origin_in_the_layer_that_set_it() -> None:
     tree, _ = layered("shutdown: {delay: 1s, timeout: 1s}", "shutdown:\n  timeout: 2s")
     shutdown = tree.entries["shutdown"].node
     assert [str(entry.origin) for entry in shutdown.entries.values()] == ["0:1:12", "1:2:3"]
 
 
-def test_three_layers_are_laid_over_each_other_in_their_order() -> None:
+def test_three_layers_are_merged_in_order() -> None:
     assert merged("kind: a", "kind: b\napiVersion: x", "kind: c") == {"kind": "c", "apiVersion": "x"}

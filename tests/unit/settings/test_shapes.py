@@ -1,4 +1,4 @@
-"""What a model's fields look like in YAML."""
+"""The structure of models in YAML."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Plain(Section):
 
 
 @pytest.mark.parametrize("key", ["hash-block-size", "hashBlockSize", "hash_block_size", "HASH_BLOCK_SIZE"])
-def test_all_spellings_of_a_key_fold_into_one(key: str) -> None:
+def test_all_spellings_of_a_key_fold_to_one(key: str) -> None:
     assert fold(key) == "hashblocksize"
 
 
@@ -44,11 +44,11 @@ def test_all_spellings_of_a_key_fold_into_one(key: str) -> None:
         pytest.param(str | list[PluginSpec], Shape("list", inner=MODEL), id="text or models"),
     ],
 )
-def test_an_annotation_says_what_stands_below(annotation: object, shape: Shape) -> None:
+def test_an_annotation_determines_the_shape(annotation: object, shape: Shape) -> None:
     assert shape_of(annotation) == shape
 
 
-def test_keys_are_spelt_as_in_yaml() -> None:
+def test_keys_are_spelled_as_in_yaml() -> None:
     assert keys_of(ProfileEntry) == {"pluginref": "pluginRef", "weight": "weight", "enabled": "enabled", "as": "as"}
 
 
@@ -58,7 +58,7 @@ def test_a_key_with_its_own_alias_keeps_it() -> None:
     assert keys_of(shape.model)["defaultrequestttl"] == "defaultRequestTTL"
 
 
-def test_the_shape_below_a_key_is_that_of_its_field() -> None:
+def test_the_shape_under_a_key_is_that_of_its_field() -> None:
     assert shape_at(Settings, "plugins") == Shape("list", inner=MODEL)
 
 
@@ -70,8 +70,8 @@ def test_the_shape_below_a_key_is_that_of_its_field() -> None:
         pytest.param(shape_of(Many[ProfileEntry]), ("pluginRef",), id="entries"),
         pytest.param(shape_of(Many[Plain]), (), id="models without a name"),
         pytest.param(shape_of(list[str]), (), id="text"),
-        pytest.param(MODEL, (), id="no list"),
+        pytest.param(MODEL, (), id="not a list"),
     ],
 )
-def test_a_named_list_says_which_keys_hold_the_name(shape: Shape, identity: tuple[str, ...]) -> None:
+def test_a_named_list_knows_which_keys_can_hold_a_name(shape: Shape, identity: tuple[str, ...]) -> None:
     assert identity_of(shape) == identity

@@ -34,8 +34,8 @@ class Sample(Section):
         pytest.param("2000m", 2, id="thousandths that are whole"),
         pytest.param("-1.5", -1, id="a negative one rounds up too"),
         pytest.param("+3", 3, id="a plus sign"),
-        pytest.param("2.007k", 2007, id="a fraction that floats do not hold"),
-        pytest.param("9007199254740993", 2**53 + 1, id="more digits than floats hold"),
+        pytest.param("2.007k", 2007, id="a fraction that floats can not represent"),
+        pytest.param("9007199254740993", 2**53 + 1, id="more digits than floats have"),
     ],
 )
 def test_a_quantity_is_a_whole_number(text: object, number: int) -> None:
@@ -47,12 +47,12 @@ def test_a_quantity_is_a_whole_number(text: object, number: int) -> None:
     ["", "x", "1 Gi", "1GB", "1gi", "Gi", 1.5, True, None, [1], "nan", "9" * 400 + "x"],
     ids=repr,
 )
-def test_anything_else_is_no_quantity(value: object) -> None:
+def test_anything_else_is_not_a_quantity(value: object) -> None:
     with pytest.raises(ValidationError, match="expected a quantity such as 1024, 500M or 1Gi"):
         TypeAdapter(Quantity).validate_python(value)
 
 
-def test_a_quantity_may_be_larger_than_floats_go() -> None:
+def test_a_quantity_may_exceed_the_range_of_floats() -> None:
     assert TypeAdapter(Quantity).validate_python("9" * 400) == int("9" * 400)
 
 
@@ -67,7 +67,7 @@ def test_a_duration_needs_a_unit(value: Any) -> None:
         Sample(waitFor=value)
 
 
-def test_a_duration_is_written_as_text() -> None:
+def test_a_duration_is_dumped_as_text() -> None:
     assert Sample(waitFor="1m30s").model_dump(by_alias=True)["waitFor"] == "90s"  # type: ignore[arg-type]
 
 
@@ -82,12 +82,12 @@ def test_only_a_list_fills_a_tuple(value: Any) -> None:
 
 
 @pytest.mark.parametrize("value", [-1, 65536, "80", 80.0, True], ids=repr)
-def test_what_is_no_port_is_refused(value: Any) -> None:
+def test_an_invalid_port_is_rejected(value: Any) -> None:
     with pytest.raises(ValidationError):
         Sample(port=value)
 
 
-def test_a_section_takes_no_unknown_key() -> None:
+def test_a_section_rejects_unknown_keys() -> None:
     with pytest.raises(ValidationError):
         Sample(prot=80)  # type: ignore[call-arg]
 

@@ -1,4 +1,4 @@
-"""From the tree to settings: wrong values at their places, in words."""
+"""Validation of the tree: invalid values are reported with their position in plain words."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Numbers(BaseModel):
 
 
 def said(text: str) -> list[str]:
-    """What is wrong with `text` as `Numbers`."""
+    """The faults of `text` as `Numbers`."""
     faults = Faults()
     tree = read_yaml(text, "f", faults)
     with pytest.raises(ValidationError) as raised:
@@ -81,7 +81,7 @@ def said(text: str) -> list[str]:
             "1:14: simulation.decodeTokensPerSecond: expected a finite number, found inf", id="infinite",
         ),
         pytest.param(
-            "simulation: {model: ''}", "1:14: simulation.model: expected text that is not empty, found the text ''",
+            "simulation: {model: ''}", "1:14: simulation.model: expected non-empty text, found the text ''",
             id="empty text",
         ),
         pytest.param(
@@ -96,7 +96,7 @@ def said(text: str) -> list[str]:
             "observability: {logging: {level: warnig}}",
             "1:27: observability.logging.level: expected 'debug', 'info', 'warning' or 'error', "
             "found the text 'warnig'; did you mean 'warning'?",
-            id="a slip in a word",
+            id="a typo in a word",
         ),
         pytest.param(
             "observability: {logging: {format: 5}}",
@@ -130,7 +130,7 @@ def said(text: str) -> list[str]:
         ),
         pytest.param(
             ENDPOINT.format("labels: {int: 5}"), "1:60: pool.endpoints[0].labels.int: expected text, found 5; quote it",
-            id="a label that is called as a type",
+            id="a label named like a type",
         ),
         pytest.param(
             ENDPOINT.format("labels: {'a[b': 5}"), "1:60: pool.endpoints[0].labels.a[b: expected text, found 5; quote",
@@ -138,7 +138,7 @@ def said(text: str) -> list[str]:
         ),
     ],
 )  # fmt: skip
-def test_a_wrong_value_is_told_once_at_its_place_in_words(text: str, fault: str) -> None:
+def test_an_invalid_value_is_reported_once_in_plain_words(text: str, fault: str) -> None:
     (found,) = problems(text)
     assert found.startswith(f"--config-text:{fault}")
 
@@ -148,17 +148,17 @@ def test_a_wrong_value_is_told_once_at_its_place_in_words(text: str, fault: str)
     [
         pytest.param("above: 0", ["f:1:1: above: expected a number of more than 0, found 0"], id="more than"),
         pytest.param("below: 2.5", ["f:1:1: below: expected a number of less than 2.5, found 2.5"], id="less than"),
-        pytest.param("word: b", ["f:1:1: word: expected text like ^a+$, found the text 'b'"], id="a pattern"),
+        pytest.param("word: b", ["f:1:1: word: expected text that matches ^a+$, found the text 'b'"], id="a pattern"),
         pytest.param("unique: 5", ["f:1:1: unique: expected a list, found 5"], id="a set"),
         pytest.param("frozen: {}", ["f:1:1: frozen: expected a list, found a mapping"], id="a frozen set"),
         pytest.param("listed: [1, -1]", ["f:1:13: listed[1]: expected a number of at least 0, found -1"], id="an item"),
     ],
 )
-def test_bounds_are_told_in_words(text: str, faults: list[str]) -> None:
+def test_bounds_are_reported_in_words(text: str, faults: list[str]) -> None:
     assert said(text) == faults
 
 
-def test_of_a_choice_each_branch_is_told_at_the_values_place() -> None:
+def test_each_branch_of_a_union_is_reported_at_the_value() -> None:
     assert said("either: [1]") == [
         "f:1:1: either: expected a whole number, found a list",
         "f:1:1: either: expected text, found a list",
@@ -172,24 +172,24 @@ def test_of_a_choice_each_branch_is_told_at_the_values_place() -> None:
         pytest.param("'" + "x" * 500 + "'", "found text of 502 characters", id="long text"),
         pytest.param("{a: 1}", "found a mapping", id="a mapping"),
         pytest.param("9" * 100, "found a number of 100 characters", id="a long number"),
-        pytest.param("0x" + "f" * 4000, "", id="a number that can not be written out"),
+        pytest.param("0x" + "f" * 4000, "", id="a number too long to format"),
         pytest.param('"a\\nb"', "found the text 'a\\nb'", id="a line break"),
     ],
 )
-def test_a_value_is_shown_if_it_is_short(value: str, shown: str) -> None:
+def test_a_short_value_is_shown(value: str, shown: str) -> None:
     (fault,) = problems(f"simulation: {{servers: {value}}}")
     assert shown in fault
     assert len(fault.splitlines()) == 1
 
 
-def test_a_value_whose_key_says_secret_is_not_shown() -> None:
+def test_a_value_under_a_secret_key_is_not_shown() -> None:
     assert said("secret_token: hunter2") == ["f:1:1: secret_token: expected a whole number, found text"]
 
 
 @pytest.mark.parametrize(
     "key", ["apiKey", "api-key", "API_KEY", "client_secret", "db-password", "hf-token", "credentials"]
 )
-def test_a_label_whose_key_says_secret_is_not_shown(key: str) -> None:
+def test_a_label_under_a_secret_key_is_not_shown(key: str) -> None:
     (fault,) = problems(ENDPOINT.format(f"labels: {{{key}: 98765}}"))
     assert "98765" not in fault
 
@@ -203,19 +203,19 @@ def test_a_label_whose_key_says_secret_is_not_shown(key: str) -> None:
         pytest.param("pool: {endpoints: [{port: 1}]}", ["address", "name"], id="some of an endpoint"),
     ],
 )
-def test_a_missing_key_is_told_where_it_is_missing(text: str, keys: list[str]) -> None:
+def test_a_missing_key_is_reported_where_it_is_missing(text: str, keys: list[str]) -> None:
     assert sorted(fault.partition(";")[0].rpartition(": ")[2] for fault in problems(text)) == [
         f"the key {k!r} is missing" for k in keys
     ]
 
 
 @pytest.mark.parametrize("port", ["x", "0", "70000", "null", "true", "[1]", "8080.0"])
-def test_a_wrong_value_is_not_said_to_be_missing(port: str) -> None:
+def test_an_invalid_value_is_not_reported_as_missing(port: str) -> None:
     (fault,) = problems(f"pool: {{endpoints: [{{name: a, address: b, port: {port}}}]}}")
     assert "missing" not in fault
 
 
-def test_beside_a_wrong_value_the_missing_ones_are_told_as_well() -> None:
+def test_missing_values_are_reported_together_with_an_invalid_one() -> None:
     faults = problems("pool: {endpoints: [{port: x}]}")
     assert sorted(fault.rpartition(": ")[2] for fault in faults) == [
         "expected a whole number, found the text 'x'",
@@ -224,18 +224,18 @@ def test_beside_a_wrong_value_the_missing_ones_are_told_as_well() -> None:
     ]
 
 
-def test_what_is_wrong_is_left_out_and_the_rest_is_settings() -> None:
+def test_invalid_values_are_dropped_and_the_rest_is_used() -> None:
     found = configuration("pool: {scrape: {interval: x, timeout: 3s}}\nshutdown: 5\nsimulation: {servers: 4}").settings
     assert (found.pool.scrape.timeout, found.pool.scrape.interval, found.simulation.servers) == (3.0, 1.0, 4)
 
 
-def test_several_wrong_items_of_a_list_are_all_left_out() -> None:
+def test_all_invalid_items_of_a_list_are_dropped() -> None:
     text = "simulation: {adapters: [1, a, 2, b, 3]}"
     assert configuration(text).settings.simulation.adapters == ("a", "b")
     assert len(problems(text)) == 3
 
 
-def test_the_places_of_what_is_left_stay_right() -> None:
+def test_the_remaining_items_keep_their_origins() -> None:
     found = configuration("plugins:\n  - 5\n  - {type: a}\n  - {type: 6}\n  - {type: b}\n")
     assert [p.type for p in found.settings.plugins] == ["a", "b"]
     assert [found.origin("plugins", index).line for index in (0, 1)] == [3, 5]
@@ -248,15 +248,15 @@ def test_the_places_of_what_is_left_stay_right() -> None:
         pytest.param("\nkind: Pod", "2:1: kind: expected EndpointPickerConfig, found 'Pod'", id="a kind"),
         pytest.param(
             "apiVersion: inference.networking.x-k8s.io/v1alpha1",
-            "1:1: warning: apiVersion: this version is deprecated, now it is llm-d.ai/v1alpha1", id="the old version",
+            "1:1: warning: apiVersion: this version is deprecated; use llm-d.ai/v1alpha1", id="the old version",
         ),
     ],
 )  # fmt: skip
-def test_the_envelope_is_checked(text: str, fault: str) -> None:
+def test_version_and_kind_are_checked(text: str, fault: str) -> None:
     (found,) = problems(text)
     assert found.startswith(f"--config-text:{fault}")
 
 
 @pytest.mark.parametrize("text", ["", "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig"])
-def test_the_envelope_may_be_left_out(text: str) -> None:
+def test_version_and_kind_may_be_omitted(text: str) -> None:
     assert not problems(text)

@@ -52,13 +52,13 @@ def typed(value: Any) -> Any:
 @settings(max_examples=300, deadline=None)
 @given(st.dictionaries(TEXT, TREES, max_size=5))
 @example({"a # b": "c # d", "e: f": "g: h", "-": "- i", "line\nbreak": "two\n\nlines\n"})
-def test_what_was_written_reads_back_as_the_same_data(data: dict[str, Any]) -> None:
+def test_written_data_is_read_back_unchanged(data: dict[str, Any]) -> None:
     assert typed(read(written(data))) == typed(data)
 
 
 @settings(deadline=None)
 @given(st.dictionaries(TEXT, TREES, max_size=5))
-def test_comments_change_nothing_of_what_reads_back(data: dict[str, Any]) -> None:
+def test_comments_do_not_change_what_is_read_back(data: dict[str, Any]) -> None:
     assert typed(read(written(data, Origin("a b.yaml", 3, 4)))) == typed(data)
 
 
@@ -112,11 +112,11 @@ def test_odd_text_is_kept_as_a_key_and_as_a_value(text: str) -> None:
         pytest.param(math.nan, ".nan", id="not a number"),
     ],
 )
-def test_a_scalar_is_quoted_only_where_it_must_be(value: str | float | bool | None, text: str) -> None:
+def test_a_scalar_is_quoted_only_if_necessary(value: str | float | bool | None, text: str) -> None:
     assert scalar_text(value) == text
 
 
-def test_nothing_is_an_empty_mapping() -> None:
+def test_an_empty_tree_is_an_empty_mapping() -> None:
     assert written({}) == "{}\n"
 
 
@@ -125,10 +125,10 @@ def test_lists_and_mappings_are_written_as_blocks() -> None:
     assert text == "a:\n  b:\n    - 1\n    - c: 2\n      d: {}\n    -\n      - 3\n  e: []\n"
 
 
-def test_with_origins_each_value_says_where_it_came_from() -> None:
+def test_with_origins_each_value_has_a_comment() -> None:
     tree = read_yaml("a:\n  - 1\n  - b: x\n", "f.yaml", Faults())
     assert write_yaml(tree, origins=True) == "a:\n  - 1  # f.yaml:2:5\n  - b: x  # f.yaml:3:5\n"
 
 
-def test_a_source_with_a_line_break_in_its_name_breaks_no_comment() -> None:
+def test_a_line_break_in_a_source_name_does_not_break_the_comment() -> None:
     assert read(written({"a": 1}, Origin("new\nline: 2"))) == {"a": 1}

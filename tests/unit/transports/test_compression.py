@@ -1,4 +1,4 @@
-"""Bodies: inflated within bounds, and taken as they came."""
+"""Bodies: decompressed up to a limit, and returned once."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ LIMIT = 1000
         ),
     ],
 )
-def test_a_compressed_body_is_inflated(encoding: str, pack: Callable[[bytes], bytes]) -> None:
+def test_a_compressed_body_is_decompressed(encoding: str, pack: Callable[[bytes], bytes]) -> None:
     assert decompressed(pack(BODY), encoding, limit=LIMIT) == BODY
 
 
 @pytest.mark.parametrize("encoding", ["br", "zstd", "gzip, gzip", "deflate, br", "rot13"])
-def test_an_encoding_that_is_not_known_gives_nothing(encoding: str) -> None:
+def test_an_unknown_encoding_gives_nothing(encoding: str) -> None:
     assert decompressed(BODY, encoding, limit=LIMIT) == b""
 
 
@@ -52,27 +52,27 @@ def test_an_encoding_that_is_not_known_gives_nothing(encoding: str) -> None:
         pytest.param("deflate", BODY, id="plain as deflate"),
         pytest.param("gzip", zlib.compress(BODY), id="deflate as gzip"),
         pytest.param("deflate", gzip.compress(BODY), id="gzip as deflate"),
-        pytest.param("gzip", gzip.compress(BODY)[:-1], id="gzip cut off in its checksum"),
-        pytest.param("gzip", gzip.compress(BODY)[:15], id="gzip cut off"),
-        pytest.param("deflate", zlib.compress(BODY)[:-1], id="deflate cut off"),
+        pytest.param("gzip", gzip.compress(BODY)[:-1], id="gzip truncated in its checksum"),
+        pytest.param("gzip", gzip.compress(BODY)[:15], id="gzip truncated"),
+        pytest.param("deflate", zlib.compress(BODY)[:-1], id="deflate truncated"),
         pytest.param("gzip", gzip.compress(BODY)[:-8] + b"\0" * 8, id="wrong checksum"),
-        pytest.param("gzip", gzip.compress(BODY)[:5], id="only half a head"),
+        pytest.param("gzip", gzip.compress(BODY)[:5], id="half a header"),
     ],
 )
-def test_a_broken_body_is_a_bad_request(encoding: str, body: bytes) -> None:
+def test_a_corrupt_body_is_a_bad_request(encoding: str, body: bytes) -> None:
     with pytest.raises(BadRequestError, match=encoding):
         decompressed(body, encoding, limit=LIMIT)
 
 
 @pytest.mark.parametrize(("encoding", "pack"), [("gzip", gzip.compress), ("deflate", zlib.compress)])
 @pytest.mark.parametrize("size", [pytest.param(LIMIT + 1, id="one too many"), pytest.param(10_000_000, id="a bomb")])
-def test_a_body_that_inflates_over_the_limit_is_too_large(encoding: str, pack: Any, size: int) -> None:
+def test_a_body_that_decompresses_over_the_limit_is_too_large(encoding: str, pack: Any, size: int) -> None:
     with pytest.raises(BodyTooLargeError, match="1000 bytes"):
         decompressed(pack(b"x" * size), encoding, limit=LIMIT)
 
 
 @pytest.mark.parametrize(("encoding", "pack"), [("gzip", gzip.compress), ("deflate", zlib.compress)])
-def test_a_body_that_inflates_to_just_the_limit_is_taken(encoding: str, pack: Any) -> None:
+def test_a_body_that_decompresses_to_exactly_the_limit_is_accepted(encoding: str, pack: Any) -> None:
     assert len(decompressed(pack(b"x" * LIMIT), encoding, limit=LIMIT)) == LIMIT
 
 
@@ -81,14 +81,14 @@ def test_two_members_over_the_limit_together_are_too_large() -> None:
         decompressed(gzip.compress(b"x" * 600) * 2, "gzip", limit=LIMIT)
 
 
-def test_a_body_in_as_many_pieces_as_are_allowed_is_inflated() -> None:
+def test_a_body_of_the_maximum_number_of_members_is_decompressed() -> None:
     assert (
         decompressed(b"".join(gzip.compress(b"%x" % i) for i in range(16)), "gzip", limit=1000) == b"0123456789abcdef"
     )
 
 
-def test_a_body_in_very_many_pieces_is_refused_before_they_cost_much() -> None:
-    with pytest.raises(BadRequestError, match="more than 16 pieces"):
+def test_a_body_of_too_many_members_is_refused() -> None:
+    with pytest.raises(BadRequestError, match="more than 16 members"):
         decompressed(gzip.compress(b"") * 1000, "gzip", limit=1000)
 
 
@@ -96,28 +96,28 @@ def test_zeros_after_the_end_are_padding() -> None:
     assert decompressed(gzip.compress(b"{}") + b"\0" * 100, "gzip", limit=1000) == b"{}"
 
 
-# -- coming in
+# -- incoming requests
 
 
-def coming(*pieces: bytes) -> IncomingRequest:
+def incoming_of(*chunks: bytes) -> IncomingRequest:
     made = IncomingRequest(RequestHead("POST", "/", [], None, True, True, True, False), None)  # noqa: FBT003
-    made.pieces += pieces
+    made.pieces += chunks
     return made
 
 
-@pytest.mark.parametrize("pieces", [(), (b"ab",), (b"ab", b"", b"cd")])
-def test_a_body_is_taken_whole_and_once(pieces: tuple[bytes, ...]) -> None:
-    incoming = coming(*pieces)
-    assert (incoming.take_body(), incoming.take_body()) == (b"".join(pieces), b"")
+@pytest.mark.parametrize("chunks", [(), (b"ab",), (b"ab", b"", b"cd")])
+def test_a_body_is_returned_whole_and_once(chunks: tuple[bytes, ...]) -> None:
+    incoming = incoming_of(*chunks)
+    assert (incoming.take_body(), incoming.take_body()) == (b"".join(chunks), b"")
 
 
-def test_a_body_that_came_in_one_piece_is_not_copied() -> None:
-    piece = b"x" * 1000
-    assert coming(piece).take_body() is piece
+def test_a_body_in_one_chunk_is_not_copied() -> None:
+    chunk = b"x" * 1000
+    assert incoming_of(chunk).take_body() is chunk
 
 
-def test_a_request_is_answered_when_it_is_whole_or_refused() -> None:
-    unfinished, whole, refused = coming(b"a"), coming(b"a"), coming(b"a")
+def test_a_request_is_ready_when_it_is_complete_or_refused() -> None:
+    unfinished, whole, refused = incoming_of(b"a"), incoming_of(b"a"), incoming_of(b"a")
     whole.whole = True
     refused.error = BadRequestError("no")
     assert [one.ready for one in (unfinished, whole, refused)] == [False, True, True]

@@ -1,4 +1,4 @@
-"""The table from errors to what a client is told."""
+"""The table from errors to error responses."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ TABLE: list[tuple[Exception, int, str, str, str | None]] = [
 def test_each_error_has_a_status_and_a_reason(
     error: Exception, status: int, reason: str, kind: str, code: str | None
 ) -> None:
-    refusal = error_response_of(error)
-    assert (refusal.status, refusal.reason, refusal.type, refusal.code) == (status, reason, kind, code)
+    response = error_response_of(error)
+    assert (response.status, response.reason, response.type, response.code) == (status, reason, kind, code)
 
 
 def test_the_table_has_every_error_of_the_domain() -> None:
@@ -62,12 +62,12 @@ def test_the_table_has_every_error_of_the_domain() -> None:
     assert kinds <= {type(row[0]) for row in TABLE}
 
 
-def told(error: Exception) -> Any:
+def error_in_body(error: Exception) -> Any:
     return json.loads(openai_body(error))["error"]
 
 
 def test_a_body_has_the_four_fields_of_the_openai_api() -> None:
-    assert told(ModelNotFoundError("demo")) == {
+    assert error_in_body(ModelNotFoundError("demo")) == {
         "message": "the model 'demo' does not exist: no endpoint of the pool serves it",
         "type": "invalid_request_error",
         "param": None,
@@ -76,7 +76,7 @@ def test_a_body_has_the_four_fields_of_the_openai_api() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "text"),
     [
         pytest.param(BadRequestError("no JSON"), "no JSON", id="bad request"),
         pytest.param(BodyTooLargeError(1048576), "1048576 bytes", id="too large"),
@@ -84,8 +84,8 @@ def test_a_body_has_the_four_fields_of_the_openai_api() -> None:
         pytest.param(SaturatedError("too many"), "too many", id="saturated"),
     ],
 )
-def test_the_reason_is_told(error: Exception, said: str) -> None:
-    assert said in told(error)["message"]
+def test_the_message_is_shown(error: Exception, text: str) -> None:
+    assert text in error_in_body(error)["message"]
 
 
 @pytest.mark.parametrize(
@@ -95,13 +95,13 @@ def test_the_reason_is_told(error: Exception, said: str) -> None:
         pytest.param(LookupError("secret"), id="bug"),
     ],
 )
-def test_an_internal_error_s_text_is_not_for_the_client(error: Exception) -> None:
-    assert told(error)["message"] == "internal error"
+def test_the_message_of_an_internal_error_is_hidden(error: Exception) -> None:
+    assert error_in_body(error)["message"] == "internal error"
 
 
-def test_an_endpoint_s_name_is_not_for_the_client() -> None:
-    assert "gpu-7" not in str(told(UpstreamError("gpu-7", "it closed the connection")))
+def test_the_name_of_an_endpoint_is_hidden() -> None:
+    assert "gpu-7" not in str(error_in_body(UpstreamError("gpu-7", "it closed the connection")))
 
 
-def test_a_model_s_name_that_is_no_text_can_be_told() -> None:
-    assert "does not exist" in told(ModelNotFoundError("\ud800"))["message"]
+def test_a_model_name_that_is_not_valid_unicode_can_be_shown() -> None:
+    assert "does not exist" in error_in_body(ModelNotFoundError("\ud800"))["message"]

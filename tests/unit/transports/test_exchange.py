@@ -1,4 +1,4 @@
-"""A request on its way to an endpoint, and the answer that comes back over one connection."""
+"""A request to an endpoint, and the response over one connection."""
 
 from __future__ import annotations
 
@@ -58,15 +58,15 @@ HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\n"
         pytest.param(
             OutgoingRequest("POST", "/", NO_HEADERS, b"", [(b"t", b"1")]),
             b"POST / HTTP/1.1\r\nhost: h:1\r\ntransfer-encoding: chunked\r\n\r\n0\r\nt: 1\r\n\r\n",
-            id="with nothing but trailers",
+            id="with only trailers",
         ),
     ],
 )  # fmt: skip
-def test_a_request_goes_out_byte_by_byte_like_that(outgoing: OutgoingRequest, expected: bytes) -> None:
+def test_the_bytes_of_a_request(outgoing: OutgoingRequest, expected: bytes) -> None:
     assert b"".join(outgoing.encoded(b"h:1")) == expected
 
 
-def test_a_request_may_be_encoded_for_one_endpoint_after_the_other() -> None:
+def test_a_request_can_be_encoded_for_several_endpoints() -> None:
     outgoing = OutgoingRequest("POST", "/", [(b"a", b"1")], b"{}", [(b"t", b"1")])
     first, second = b"".join(outgoing.encoded(b"h:1")), b"".join(outgoing.encoded(b"h:2"))
     assert first.replace(b"h:1", b"h:2") == second
@@ -78,23 +78,23 @@ def test_a_body_is_not_copied() -> None:
         assert any(part is body for part in OutgoingRequest("POST", "/", NO_HEADERS, body, trailers).encoded(b"h:1"))
 
 
-# -- the answer
+# -- the response
 
 
 class Transport:
-    """Takes down what happens; `left` is what it has not sent yet."""
+    """Records what is written; `unsent` is the size of its write buffer."""
 
     def __init__(self) -> None:
-        self.said = b""
+        self.written = b""
         self.closing = False
         self.reading = True
-        self.left = 0
+        self.unsent = 0
 
     def write(self, data: bytes) -> None:
-        self.said += data
+        self.written += data
 
     def writelines(self, data: list[bytes]) -> None:
-        self.said += b"".join(data)
+        self.written += b"".join(data)
 
     def is_closing(self) -> bool:
         return self.closing
@@ -103,7 +103,7 @@ class Transport:
         self.closing = True
 
     def get_write_buffer_size(self) -> int:
-        return self.left
+        return self.unsent
 
     def pause_reading(self) -> None:
         self.reading = False
@@ -113,15 +113,15 @@ class Transport:
 
 
 class Writer:
-    """The client's side."""
+    """Where the response goes."""
 
     def __init__(self) -> None:
         self.got: list[bytes] = []
         self.end: End | None = None
         self.source: Response | None = None
 
-    def write(self, pieces: list[bytes], end: End | None = None) -> None:
-        self.got += pieces
+    def write(self, chunks: list[bytes], end: End | None = None) -> None:
+        self.got += chunks
         self.end = end
 
     def attach(self, source: Response) -> None:
@@ -129,24 +129,24 @@ class Writer:
 
 
 class Given:
-    """A connection that is open, and what it told of itself."""
+    """An open connection, and the events it reports to its pool."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.events: list[str] = []
         self.transport = Transport()
         self.writer: Any = Writer()
         loop = asyncio.get_running_loop()
         self.connection = EndpointConnection(
-            loop, lambda _: self.told.append("open"), lambda _: self.told.append("idle"), lambda _: self.told.append("lost")
+            loop, lambda _: self.events.append("open"), lambda _: self.events.append("idle"), lambda _: self.events.append("lost")
         )  # fmt: skip
         self.connection.connection_made(cast(asyncio.Transport, cast(Any, self.transport)))
 
-    def send(self, *, method: str = "GET", patience: Timeouts = FAR) -> Response:
-        return self.connection.send("e", b"h:1", OutgoingRequest(method, "/", [], b"", says_length=False), patience)
+    def send(self, *, method: str = "GET", timeouts: Timeouts = FAR) -> Response:
+        return self.connection.send("e", b"h:1", OutgoingRequest(method, "/", [], b"", says_length=False), timeouts)
 
-    def says(self, *data: bytes) -> None:
-        for some in data:
-            self.connection.data_received(some)
+    def receives(self, *data: bytes) -> None:
+        for part in data:
+            self.connection.data_received(part)
 
     def lose(self) -> None:
         self.transport.closing = True
@@ -165,176 +165,178 @@ async def failure_of(waiting: asyncio.Future[None]) -> Exception:
     return caught.value
 
 
-async def test_an_answer_that_came_whole_is_passed_on_at_once(given: Given) -> None:
-    answer = given.send()
-    given.says(HEAD + b"done")
-    assert (answer.begun.done(), answer.head.status) == (True, 200)
-    assert answer.pass_on(given.writer) is None
+async def test_a_complete_response_is_passed_on_at_once(given: Given) -> None:
+    response = given.send()
+    given.receives(HEAD + b"done")
+    assert (response.begun.done(), response.head.status) == (True, 200)
+    assert response.pass_on(given.writer) is None
     assert (b"".join(given.writer.got), given.writer.end) == (b"done", End())
-    answer.close()
-    assert (given.told, given.connection.is_open) == (["open", "idle"], True)
+    response.close()
+    assert (given.events, given.connection.is_open) == (["open", "idle"], True)
 
 
-async def test_an_answer_that_comes_in_pieces_is_passed_on_as_it_comes(given: Given) -> None:
-    answer = given.send()
-    given.says(HEAD, b"d")
-    rest = answer.pass_on(given.writer)
+async def test_a_response_in_chunks_is_passed_on_as_it_arrives(given: Given) -> None:
+    response = given.send()
+    given.receives(HEAD, b"d")
+    rest = response.pass_on(given.writer)
     assert rest is not None
     assert given.writer.got == [b"d"]
-    given.says(b"on", b"e")
+    given.receives(b"on", b"e")
     assert (given.writer.got, given.writer.end, rest.done()) == ([b"d", b"on", b"e"], End(), True)
 
 
-async def test_a_connection_is_used_for_one_answer_after_the_other(given: Given) -> None:
+async def test_a_connection_is_reused(given: Given) -> None:
     for _ in range(3):
-        answer = given.send()
-        given.says(HEAD + b"done")
-        answer.pass_on(given.writer)
-        answer.close()
-    assert given.told == ["open", "idle", "idle", "idle"]
-    assert given.transport.said == b"GET / HTTP/1.1\r\nhost: h:1\r\n\r\n" * 3
+        response = given.send()
+        given.receives(HEAD + b"done")
+        response.pass_on(given.writer)
+        response.close()
+    assert given.events == ["open", "idle", "idle", "idle"]
+    assert given.transport.written == b"GET / HTTP/1.1\r\nhost: h:1\r\n\r\n" * 3
 
 
-async def test_an_answer_to_head_ends_with_its_head(given: Given) -> None:
-    answer = given.send(method="HEAD")
-    given.says(HEAD)
-    assert (answer.pass_on(given.writer), answer.head.content_length, given.writer.end) == (None, 4, End())
+async def test_a_response_to_head_ends_with_its_head(given: Given) -> None:
+    response = given.send(method="HEAD")
+    given.receives(HEAD)
+    assert (response.pass_on(given.writer), response.head.content_length, given.writer.end) == (None, 4, End())
 
 
 @pytest.mark.parametrize(
-    "said", [b"", HEAD + b"do", HEAD + b"done!", HEAD.replace(b"1.1", b"1.0") + b"done"],
+    "data", [b"", HEAD + b"do", HEAD + b"done!", HEAD.replace(b"1.1", b"1.0") + b"done"],
     ids=["nothing", "half of it", "too much", "1.0"],
 )  # fmt: skip
-async def test_a_connection_that_can_not_be_used_again_is_closed(given: Given, said: bytes) -> None:
-    answer = given.send()
-    given.says(*([said] if said else []))
-    answer.close()
-    assert (given.connection.is_open, given.told) == (False, ["open"])
+async def test_a_connection_that_can_not_be_reused_is_closed(given: Given, data: bytes) -> None:
+    response = given.send()
+    given.receives(*([data] if data else []))
+    response.close()
+    assert (given.connection.is_open, given.events) == (False, ["open"])
 
 
 async def test_a_connection_that_has_not_sent_the_request_yet_is_closed(given: Given) -> None:
-    answer = given.send()
-    given.transport.left = 1
-    given.says(HEAD + b"done")
-    answer.close()
+    response = given.send()
+    given.transport.unsent = 1
+    given.receives(HEAD + b"done")
+    response.close()
     assert not given.connection.is_open
 
 
-async def test_a_client_that_takes_nothing_holds_the_endpoint_back(given: Given) -> None:
-    answer = given.send()
-    given.says(HEAD + b"d")
-    answer.pass_on(given.writer)
-    assert given.writer.source is answer
-    answer.pause()
+async def test_a_client_that_does_not_read_pauses_the_endpoint(given: Given) -> None:
+    response = given.send()
+    given.receives(HEAD + b"d")
+    response.pass_on(given.writer)
+    assert given.writer.source is response
+    response.pause()
     assert not given.transport.reading
-    answer.resume()
+    response.resume()
     assert given.transport.reading
 
 
-async def test_a_connection_that_was_held_back_is_read_again_when_it_is_idle(given: Given) -> None:
-    answer = given.send()
-    given.says(HEAD + b"d")
-    answer.pass_on(given.writer)
-    answer.pause()
-    given.says(b"one")
-    answer.close()
-    assert (given.transport.reading, given.told) == (True, ["open", "idle"])
+async def test_a_paused_connection_is_resumed_when_it_becomes_idle(given: Given) -> None:
+    response = given.send()
+    given.receives(HEAD + b"d")
+    response.pass_on(given.writer)
+    response.pause()
+    given.receives(b"one")
+    response.close()
+    assert (given.transport.reading, given.events) == (True, ["open", "idle"])
 
 
-async def test_data_that_nobody_asked_for_ends_the_connection(given: Given) -> None:
-    given.says(HEAD)
+async def test_data_without_a_request_ends_the_connection(given: Given) -> None:
+    given.receives(HEAD)
     assert not given.connection.is_open
 
 
 # -- failures
 
 
-async def test_a_connection_that_is_lost_before_an_answer_drops_the_request(given: Given) -> None:
-    answer = given.send()
+async def test_a_connection_that_is_lost_before_the_response_drops_the_request(given: Given) -> None:
+    response = given.send()
     given.lose()
-    failure = await failure_of(answer.begun)
+    failure = await failure_of(response.begun)
     assert isinstance(failure, DroppedError)
-    assert (failure.endpoint, failure.reused, given.told) == ("e", False, ["open", "lost"])
+    assert (failure.endpoint, failure.reused, given.events) == ("e", False, ["open", "lost"])
 
 
 @pytest.mark.parametrize(
-    ("said", "reused"), [(b"", True), (b"HTTP/1.1 1", False)], ids=["without a word", "after a word"]
+    ("data", "reused"), [(b"", True), (b"HTTP/1.1 1", False)], ids=["before any data", "after some data"]
 )
-async def test_a_request_dropped_on_a_used_connection_says_so(given: Given, said: bytes, reused: bool) -> None:
+async def test_a_dropped_request_says_whether_its_connection_was_reused(
+    given: Given, data: bytes, reused: bool
+) -> None:
     first = given.send()
-    given.says(HEAD + b"done")
+    given.receives(HEAD + b"done")
     first.close()
-    answer = given.send()
-    given.says(*([said] if said else []))
+    response = given.send()
+    given.receives(*([data] if data else []))
     given.connection.eof_received()
-    failure = await failure_of(answer.begun)
+    failure = await failure_of(response.begun)
     assert isinstance(failure, DroppedError)
     assert failure.reused is reused
 
 
-async def test_an_answer_that_breaks_off_is_a_failure(given: Given) -> None:
-    answer = given.send()
-    given.says(HEAD + b"do")
-    rest = answer.pass_on(given.writer)
+async def test_an_aborted_response_is_a_failure(given: Given) -> None:
+    response = given.send()
+    given.receives(HEAD + b"do")
+    rest = response.pass_on(given.writer)
     given.lose()
     assert rest is not None
-    assert "broke off" in str(await failure_of(rest))
+    assert "before the end of its response" in str(await failure_of(rest))
     assert given.writer.got == [b"do"]
 
 
-async def test_an_answer_that_broke_off_before_it_was_passed_on_is_a_failure(given: Given) -> None:
-    answer = given.send()
-    given.says(HEAD + b"do")
+async def test_a_response_that_was_aborted_before_it_is_passed_on_is_a_failure(given: Given) -> None:
+    response = given.send()
+    given.receives(HEAD + b"do")
     given.lose()
-    with pytest.raises(UpstreamError, match="broke off"):
-        answer.pass_on(given.writer)
+    with pytest.raises(UpstreamError, match="before the end of its response"):
+        response.pass_on(given.writer)
     assert given.writer.got == [b"do"]
 
 
-async def test_an_answer_without_a_length_ends_with_the_connection(given: Given) -> None:
-    answer = given.send()
-    given.says(b"HTTP/1.1 200 OK\r\n\r\nhe")
-    rest = answer.pass_on(given.writer)
-    given.says(b"llo")
+async def test_a_response_without_a_length_ends_with_the_connection(given: Given) -> None:
+    response = given.send()
+    given.receives(b"HTTP/1.1 200 OK\r\n\r\nhe")
+    rest = response.pass_on(given.writer)
+    given.receives(b"llo")
     given.connection.eof_received()
     assert rest is not None
     await rest
     assert (b"".join(given.writer.got), given.writer.end) == (b"hello", End((), reusable=False))
 
 
-async def test_what_is_no_answer_is_a_failure_and_not_a_drop(given: Given) -> None:
-    answer = given.send()
-    given.says(b"SSH-2.0-OpenSSH\r\n\r\n")
-    failure = await failure_of(answer.begun)
+async def test_an_invalid_response_is_a_failure_and_not_a_drop(given: Given) -> None:
+    response = given.send()
+    given.receives(b"SSH-2.0-OpenSSH\r\n\r\n")
+    failure = await failure_of(response.begun)
     assert (type(failure), given.connection.is_open) == (UpstreamError, False)
 
 
-async def test_an_answer_that_does_not_begin_is_a_timeout(given: Given) -> None:
-    failure = await failure_of(given.send(patience=SOON).begun)
+async def test_a_response_that_does_not_begin_is_a_timeout(given: Given) -> None:
+    failure = await failure_of(given.send(timeouts=SOON).begun)
     assert (type(failure), given.connection.is_open) == (UpstreamTimeoutError, False)
 
 
-async def test_an_answer_that_stalls_is_a_failure(given: Given) -> None:
-    answer = given.send(patience=SOON)
-    given.says(HEAD + b"do")
-    rest = answer.pass_on(given.writer)
+async def test_a_stalled_response_is_a_failure(given: Given) -> None:
+    response = given.send(timeouts=SOON)
+    given.receives(HEAD + b"do")
+    rest = response.pass_on(given.writer)
     assert rest is not None
-    assert "no more for 0.01 s" in str(await failure_of(rest))
+    assert "nothing more for 0.01 s" in str(await failure_of(rest))
 
 
-async def test_a_client_that_stalls_is_not_the_endpoint_s_failure(given: Given) -> None:
-    answer = given.send(patience=SOON)
-    given.says(HEAD + b"do")
-    rest = answer.pass_on(given.writer)
-    answer.pause()
+async def test_a_stalled_client_is_not_a_failure_of_the_endpoint(given: Given) -> None:
+    response = given.send(timeouts=SOON)
+    given.receives(HEAD + b"do")
+    rest = response.pass_on(given.writer)
+    response.pause()
     assert rest is not None
     assert isinstance(await failure_of(rest), StalledClientError)
 
 
-async def test_an_answer_that_ended_can_not_fail(given: Given) -> None:
-    answer = given.send()
-    given.says(HEAD + b"done")
+async def test_a_complete_response_can_not_fail(given: Given) -> None:
+    response = given.send()
+    given.receives(HEAD + b"done")
     given.lose()
-    assert answer.pass_on(given.writer) is None
-    answer.close()
-    assert given.told == ["open", "lost"]
+    assert response.pass_on(given.writer) is None
+    response.close()
+    assert given.events == ["open", "lost"]

@@ -1,4 +1,4 @@
-"""What the client's side of the wire gets of an answer, byte by byte."""
+"""The bytes of a response that a client gets."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from app.transports.http.response_writer import ResponseWriter
 
 
 class Transport:
-    """Takes down what happens."""
+    """Records what happens."""
 
     def __init__(self) -> None:
-        self.said = b""
+        self.written = b""
         self.ended = ""
 
     def write(self, data: bytes) -> None:
-        self.said += data
+        self.written += data
 
     def is_closing(self) -> bool:
         return bool(self.ended)
@@ -37,16 +37,16 @@ class Transport:
 
 
 class Source:
-    """Takes down when it is held back."""
+    """Records when it is paused."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.calls: list[str] = []
 
     def pause(self) -> None:
-        self.told.append("pause")
+        self.calls.append("pause")
 
     def resume(self) -> None:
-        self.told.append("resume")
+        self.calls.append("resume")
 
 
 def incoming(*, http_1_1: bool = True, keep_alive: bool = True, whole: bool = True) -> IncomingRequest:
@@ -68,86 +68,86 @@ def head(
     return ResponseHead(status, reason, [], length, bodiless)
 
 
-def said(length: int | None, pieces: list[list[bytes]], end: End | None, **request: bool) -> bytes:
-    """An answer of an endpoint, its end coming with the last piece."""
+def written(length: int | None, chunks: list[list[bytes]], end: End | None, **request: bool) -> bytes:
+    """What is written of an endpoint's response whose end comes with the last of `chunks`."""
     transport = Transport()
     writer = writer_on(transport, incoming(**request))
     writer.begin(head(length), [] if length is None else [(b"content-length", b"%d" % length)])
-    for number, some in enumerate(pieces, 1):
-        writer.write(some, end if number == len(pieces) else None)
-    return transport.said
+    for number, part in enumerate(chunks, 1):
+        writer.write(part, end if number == len(chunks) else None)
+    return transport.written
 
 
-def test_a_head_goes_out_with_the_first_piece() -> None:
+def test_the_head_is_sent_with_the_first_chunk() -> None:
     transport = Transport()
     writer = writer_on(transport)
     writer.begin(head(5), [(b"content-length", b"5")])
-    assert (transport.said, writer.begun) == (b"", True)
+    assert (transport.written, writer.begun) == (b"", True)
     writer.write([b"hel"])
-    assert transport.said == b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhel"
+    assert transport.written == b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhel"
     writer.write([b"l", b"o"], End())
-    assert (transport.said[-5:], writer.sent, writer.closes) == (b"hello", 5, False)
+    assert (transport.written[-5:], writer.sent, writer.closes) == (b"hello", 5, False)
 
 
-def test_a_head_goes_out_alone_when_nothing_else_is_there_yet() -> None:
+def test_the_head_is_sent_alone_if_no_chunk_has_arrived() -> None:
     transport = Transport()
     writer = writer_on(transport)
     writer.begin(head(), [])
     writer.write([])
-    assert transport.said == b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+    assert transport.written == b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
 
 
-def test_a_body_of_unknown_length_goes_out_in_chunks() -> None:
-    got = said(None, [[b"hel", b"lo"], [b"!"], []], End())
+def test_a_body_of_unknown_length_is_sent_in_chunks() -> None:
+    got = written(None, [[b"hel", b"lo"], [b"!"], []], End())
     assert got.endswith(b"chunked\r\n\r\n5\r\nhello\r\n1\r\n!\r\n0\r\n\r\n")
 
 
-def test_an_end_that_comes_with_its_body_goes_out_with_it() -> None:
-    assert said(None, [[b"hi"]], End()).endswith(b"\r\n\r\n2\r\nhi\r\n0\r\n\r\n")
+def test_the_end_is_sent_with_the_last_chunk_if_they_arrive_together() -> None:
+    assert written(None, [[b"hi"]], End()).endswith(b"\r\n\r\n2\r\nhi\r\n0\r\n\r\n")
 
 
-def test_trailers_go_out_but_those_of_framing() -> None:
+def test_trailers_are_sent_except_framing_fields() -> None:
     trailers: list[Field] = [(b"x-sum", b"1"), (b"content-length", b"9"), (b"trailer", b"x"), (b"host", b"h")]
-    assert said(None, [[b"hi"]], End(trailers)).endswith(b"\r\n0\r\nx-sum: 1\r\n\r\n")
+    assert written(None, [[b"hi"]], End(trailers)).endswith(b"\r\n0\r\nx-sum: 1\r\n\r\n")
 
 
-def test_trailers_have_no_place_after_a_body_of_known_length() -> None:
-    assert said(2, [[b"hi"]], End([(b"x", b"1")])).endswith(b"\r\n\r\nhi")
+def test_trailers_are_dropped_after_a_body_of_known_length() -> None:
+    assert written(2, [[b"hi"]], End([(b"x", b"1")])).endswith(b"\r\n\r\nhi")
 
 
 def test_for_http_1_0_a_body_of_unknown_length_ends_with_the_connection() -> None:
-    got = said(None, [[b"he"], [b"llo"]], End([(b"x", b"1")]), http_1_1=False)
+    got = written(None, [[b"he"], [b"llo"]], End([(b"x", b"1")]), http_1_1=False)
     assert got == b"HTTP/1.0 200 OK\r\nconnection: close\r\n\r\nhello"
 
 
-def test_for_http_1_0_a_connection_that_is_kept_is_announced() -> None:
-    assert said(2, [[b"hi"]], End(), http_1_1=False) == (
+def test_for_http_1_0_keep_alive_is_announced() -> None:
+    assert written(2, [[b"hi"]], End(), http_1_1=False) == (
         b"HTTP/1.0 200 OK\r\ncontent-length: 2\r\nconnection: keep-alive\r\n\r\nhi"
     )
 
 
 @pytest.mark.parametrize("length", [None, 5])
-def test_an_answer_without_a_body_is_all_head(length: int | None) -> None:
+def test_a_response_without_a_body_is_only_a_head(length: int | None) -> None:
     transport = Transport()
     writer = writer_on(transport)
     writer.begin(head(length, bodiless=True), [] if length is None else [(b"content-length", b"5")])
     writer.write([], End())
     expected = b"" if length is None else b"content-length: 5\r\n"
-    assert transport.said == b"HTTP/1.1 200 OK\r\n" + expected + b"\r\n"
+    assert transport.written == b"HTTP/1.1 200 OK\r\n" + expected + b"\r\n"
 
 
 @pytest.mark.parametrize(
     ("reason", "line"), [(b"", b"HTTP/1.1 404 Not Found"), (b"Not Found", b"HTTP/1.1 404 Not Found"), (b"Gone \xe9", b"HTTP/1.1 404 Gone \xe9")]
 )  # fmt: skip
-def test_the_reason_is_the_endpoint_s(reason: bytes, line: bytes) -> None:
+def test_the_reason_phrase_is_the_endpoint_s(reason: bytes, line: bytes) -> None:
     transport = Transport()
     writer = writer_on(transport)
     writer.begin(head(0, status=404, reason=reason), [])
     writer.write([], End())
-    assert transport.said.startswith(line + b"\r\n")
+    assert transport.written.startswith(line + b"\r\n")
 
 
-# -- the connection's end
+# -- the end of the connection
 
 
 @pytest.mark.parametrize(
@@ -160,40 +160,40 @@ def test_the_reason_is_the_endpoint_s(reason: bytes, line: bytes) -> None:
         pytest.param(IncomingRequest(None, BadRequestError("x")), False, True, id="no request"),
     ],
 )
-def test_an_answer_says_whether_the_connection_ends(request_: IncomingRequest, closes: bool, expected: bool) -> None:
+def test_a_response_says_whether_the_connection_closes(request_: IncomingRequest, closes: bool, expected: bool) -> None:
     transport = Transport()
     writer = writer_on(transport, request_, closes=closes)
-    writer.whole(200, [(b"x", b"y")], b"hi")
+    writer.send(200, [(b"x", b"y")], b"hi")
     ending = b"connection: close\r\n" if expected else b""
-    assert transport.said == b"HTTP/1.1 200 OK\r\nx: y\r\ncontent-length: 2\r\n" + ending + b"\r\nhi"
+    assert transport.written == b"HTTP/1.1 200 OK\r\nx: y\r\ncontent-length: 2\r\n" + ending + b"\r\nhi"
     assert (writer.closes, writer.begun) == (expected, True)
 
 
-def test_an_answer_to_head_says_the_length_of_what_it_does_not_say() -> None:
+def test_a_response_to_head_has_the_length_of_the_omitted_body() -> None:
     transport = Transport()
-    writer_on(transport).whole(404, [], b"gone", with_body=False)
-    assert transport.said == b"HTTP/1.1 404 Not Found\r\ncontent-length: 4\r\n\r\n"
+    writer_on(transport).send(404, [], b"gone", with_body=False)
+    assert transport.written == b"HTTP/1.1 404 Not Found\r\ncontent-length: 4\r\n\r\n"
 
 
-def test_an_answer_that_breaks_off_ends_without_its_last_chunk() -> None:
+def test_an_incomplete_response_ends_without_a_last_chunk() -> None:
     transport = Transport()
     writer = writer_on(transport)
     writer.begin(head(), [])
     writer.write([b"hi"])
     writer.break_off()
-    assert transport.said.endswith(b"2\r\nhi\r\n")
+    assert transport.written.endswith(b"2\r\nhi\r\n")
     assert (transport.ended, writer.closes) == ("closed", True)
 
 
-def test_an_answer_that_breaks_off_at_once_has_its_head() -> None:
+def test_an_incomplete_response_has_at_least_its_head() -> None:
     transport = Transport()
     writer = writer_on(transport)
     writer.begin(head(5), [(b"content-length", b"5")])
     writer.break_off()
-    assert transport.said == b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n"
+    assert transport.written == b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n"
 
 
-def test_an_answer_that_breaks_off_for_http_1_0_does_not_end_in_good_order() -> None:
+def test_an_incomplete_response_in_http_1_0_resets_the_connection() -> None:
     transport = Transport()
     writer = writer_on(transport, incoming(http_1_1=False))
     writer.begin(head(), [])
@@ -202,36 +202,36 @@ def test_an_answer_that_breaks_off_for_http_1_0_does_not_end_in_good_order() -> 
     assert transport.ended == "aborted"
 
 
-def test_nothing_is_written_to_a_connection_that_closes() -> None:
+def test_nothing_is_written_to_a_closing_connection() -> None:
     transport = Transport()
     writer = writer_on(transport)
     transport.close()
-    writer.whole(200, [], b"hi")
-    assert transport.said == b""
+    writer.send(200, [], b"hi")
+    assert transport.written == b""
 
 
 # -- back-pressure
 
 
-def test_a_source_is_held_back_while_the_client_takes_nothing() -> None:
+def test_a_source_is_paused_while_the_client_does_not_read() -> None:
     source, writer = Source(), writer_on(Transport())
     writer.attach(source)
     writer.pause()
     writer.resume()
-    assert source.told == ["pause", "resume"]
+    assert source.calls == ["pause", "resume"]
 
 
-@pytest.mark.parametrize("before", [True, False], ids=["before the answer", "since the answer began"])
-def test_a_source_is_held_back_from_the_start_if_the_client_takes_nothing(before: bool) -> None:
+@pytest.mark.parametrize("before", [True, False], ids=["before the response", "during the response"])
+def test_a_source_is_paused_from_the_start_if_the_client_does_not_read(before: bool) -> None:
     source, writer = Source(), writer_on(Transport(), paused=before)
     if not before:
         writer.pause()
     writer.attach(source)
-    assert source.told == ["pause"]
+    assert source.calls == ["pause"]
 
 
-def test_a_client_that_takes_something_again_before_there_is_a_source_holds_nothing_back() -> None:
+def test_a_source_is_not_paused_if_the_client_resumed_reading_before() -> None:
     source, writer = Source(), writer_on(Transport(), paused=True)
     writer.resume()
     writer.attach(source)
-    assert source.told == []
+    assert source.calls == []

@@ -1,5 +1,5 @@
-"""HTTP/1.1 as a machine without I/O: bytes in, events out; heads and pieces in, bytes out.
+"""HTTP/1.1 without I/O: bytes in, events out; heads and body data in, bytes out.
 
-The grammar is llhttp's, by httptools. What it leaves open and a proxy must not is decided here, and nothing is lenient:
-two readings of one message are how requests are smuggled past a proxy.
+The grammar is llhttp's, through httptools. What llhttp leaves open, and a proxy must not, is decided here. Nothing is
+lenient: request smuggling needs a message that two parties read differently.
 """

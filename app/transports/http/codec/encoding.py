@@ -1,4 +1,4 @@
-"""Writes heads and bodies. What is not a header is never written: neither from a plugin nor from an endpoint."""
+"""Encodes heads and bodies. An invalid header is never written, whether it comes from a plugin or from an endpoint."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".en
 
 
 def field_of(name: str, value: str) -> Field:
-    """A header from text. Raises `ValueError` for one that would not be read as this one header."""
+    """A header from text. Raises `ValueError` if it would not be parsed back as exactly this header."""
     field = (name.encode("latin-1").lower(), value.encode("latin-1").strip(b" \t"))
     if not is_field(*field):
-        raise ValueError(f"{name!r} can't be a header with that value")
+        raise ValueError(f"header {name!r} has an invalid name or value")
     return field
 
 
 def encode_request(method: str, target: str, headers: Fields) -> bytes:
-    """The head of a request for HTTP/1.1."""
+    """The head of an HTTP/1.1 request."""
     return f"{method} {target} HTTP/1.1\r\n".encode("ascii") + _lines(headers)
 
 
 def encode_response(status: int, reason: bytes, headers: Fields, *, http_1_1: bool = True) -> bytes:
-    """The head of an answer. Without a reason phrase it gets the usual one."""
+    """The head of a response. An empty `reason` stands for the standard phrase."""
     line = _STATUS_LINES.get(status)
     if not http_1_1 or line is None or (reason and line[13:-2] != reason):
         if line is not None and not reason:
@@ -38,11 +38,11 @@ def encode_response(status: int, reason: bytes, headers: Fields, *, http_1_1: bo
     return line + _lines(headers)
 
 
-def encode_chunk(pieces: Sequence[bytes]) -> bytes:
-    """`pieces`, which must not all be empty, as one chunk."""
-    if len(pieces) == 1:
-        return b"%x\r\n%b\r\n" % (len(pieces[0]), pieces[0])
-    return b"%x\r\n%b\r\n" % (sum(map(len, pieces)), b"".join(pieces))
+def encode_chunk(parts: Sequence[bytes]) -> bytes:
+    """`parts` joined into one chunk. At least one must not be empty, since an empty chunk ends the body."""
+    if len(parts) == 1:
+        return b"%x\r\n%b\r\n" % (len(parts[0]), parts[0])
+    return b"%x\r\n%b\r\n" % (sum(map(len, parts)), b"".join(parts))
 
 
 def encode_last_chunk(trailers: Fields) -> bytes:

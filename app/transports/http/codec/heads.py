@@ -1,4 +1,4 @@
-"""The grammar of heads and trailers, which is llhttp's. They come whole, however they came over the wire."""
+"""Parses heads and trailers by llhttp's grammar. Each is parsed whole, however it arrived."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from app.transports.http.codec.events import Field
 
 HEAD_END = b"\r\n\r\n"
 
-_LONE = re.compile(rb"\r(?!\n|\Z)|(?<!\r)\n")
-_FIRST_OF_REQUEST = re.compile(rb"[A-Z-]+ [\x21-\x7e\x80-\xff]+( HTTP/[0-9]\.[0-9])?\r\n")
-_FIRST_OF_RESPONSE = re.compile(rb"HTTP/[0-9]\.[0-9] [0-9]{3}( [\t\x20-\x7e\x80-\xff]*)?\r\n")
+_BARE_CR_OR_LF = re.compile(rb"\r(?!\n|\Z)|(?<!\r)\n")
+_REQUEST_LINE = re.compile(rb"[A-Z-]+ [\x21-\x7e\x80-\xff]+( HTTP/[0-9]\.[0-9])?\r\n")
+_STATUS_LINE = re.compile(rb"HTTP/[0-9]\.[0-9] [0-9]{3}( [\t\x20-\x7e\x80-\xff]*)?\r\n")
 
-_NOT_TRAILING = frozenset((b"connection", b"content-length", b"transfer-encoding"))
-"""Says how a message is to be read, which it is too late for after its body (RFC 9110, section 6.5.1)."""
+_NOT_TRAILERS = frozenset((b"connection", b"content-length", b"transfer-encoding"))
+"""They define how to read a message, which can't change after its body (RFC 9110, section 6.5.1)."""
 
-_REQUEST_LINE = b"GET / HTTP/1.1\r\n"
+_ANY_REQUEST_LINE = b"GET / HTTP/1.1\r\n"
 
 
 class GrammarError(Exception):
-    """It is not valid HTTP/1.1, for the reason that the text gives."""
+    """The bytes are not valid HTTP/1.1; the text says why."""
 
 
 class RequestLine(NamedTuple):
-    """The first line of a request, and its headers."""
+    """The request line and the headers."""
 
     method: str
     target: str
@@ -35,7 +35,7 @@ class RequestLine(NamedTuple):
 
 
 class StatusLine(NamedTuple):
-    """The first line of an answer, and its headers."""
+    """The status line and the headers of a response."""
 
     status: int
     reason: bytes
@@ -43,8 +43,8 @@ class StatusLine(NamedTuple):
     headers: list[Field]
 
 
-class _Seen:
-    """What a parser tells."""
+class _Callbacks:
+    """Collects what a parser reports."""
 
     __slots__ = ("complete", "fields", "text")
 
@@ -67,53 +67,54 @@ class _Seen:
 
 
 def read_request_head(head: bytes) -> RequestLine:
-    """`head` ends with its empty line. Raises `GrammarError`."""
-    first = _FIRST_OF_REQUEST.match(head)
+    """Parses `head`, which ends with its empty line. Raises `GrammarError`."""
+    first = _REQUEST_LINE.match(head)
     if first is None:
-        raise GrammarError("its first line is not a method, a target and a version, with a space between them")
+        raise GrammarError("the first line must be a method, a target and a version, separated by single spaces")
     if not first[1]:
         check_unfinished(head)
         return RequestLine("", "", "0.9", [])
-    seen = _Seen()
-    parser = httptools.HttpRequestParser(seen)
-    _feed(parser, head, seen)
-    return RequestLine(parser.get_method().decode(), seen.text.decode("ascii"), parser.get_http_version(), seen.fields)
+    found = _Callbacks()
+    parser = httptools.HttpRequestParser(found)
+    _feed(parser, head, found)
+    method, target = parser.get_method().decode(), found.text.decode("ascii")
+    return RequestLine(method, target, parser.get_http_version(), found.fields)
 
 
 def read_response_head(head: bytes) -> StatusLine:
-    """`head` ends with its empty line. Raises `GrammarError`."""
-    if not _FIRST_OF_RESPONSE.match(head):
-        raise GrammarError("its first line is not a version, a status and a reason")
-    seen = _Seen()
-    parser = httptools.HttpResponseParser(seen)
-    _feed(parser, head, seen)
-    return StatusLine(parser.get_status_code(), seen.text, parser.get_http_version(), seen.fields)
+    """Parses `head`, which ends with its empty line. Raises `GrammarError`."""
+    if not _STATUS_LINE.match(head):
+        raise GrammarError("the first line must be a version, a status of three digits and a reason")
+    found = _Callbacks()
+    parser = httptools.HttpResponseParser(found)
+    _feed(parser, head, found)
+    return StatusLine(parser.get_status_code(), found.text, parser.get_http_version(), found.fields)
 
 
 def read_trailers(section: bytes) -> list[Field]:
-    """`section` ends with its empty line. Raises `GrammarError`."""
-    fields = read_request_head(_REQUEST_LINE + section).headers
-    if any(name in _NOT_TRAILING for name, _ in fields):
-        raise GrammarError("a trailer says how the message is to be read")
+    """Parses `section`, which ends with its empty line. Raises `GrammarError`."""
+    fields = read_request_head(_ANY_REQUEST_LINE + section).headers
+    if any(name in _NOT_TRAILERS for name, _ in fields):
+        raise GrammarError("connection, content-length and transfer-encoding can't be trailers")
     return fields
 
 
 def check_unfinished(data: bytes | bytearray, start: int = 0) -> None:
-    """Raises `GrammarError` if `data`, the beginning of lines, can't become any: their ends are what is wrong.
+    """Raises `GrammarError` if the incomplete lines in `data` can't become valid, since a line end in them is wrong.
 
-    What stands before `start` was looked at before.
+    `data` before `start` has been checked already.
     """
-    if _LONE.search(data, max(start - 1, 0)):
-        raise GrammarError("a carriage return or a line feed stands alone")
+    if _BARE_CR_OR_LF.search(data, max(start - 1, 0)):
+        raise GrammarError("bare carriage return or line feed: a line must end with CRLF")
 
 
-def _feed(parser: httptools.HttpRequestParser | httptools.HttpResponseParser, head: bytes, seen: _Seen) -> None:
+def _feed(parser: httptools.HttpRequestParser | httptools.HttpResponseParser, head: bytes, found: _Callbacks) -> None:
     try:
         parser.feed_data(head)
     except httptools.HttpParserUpgrade:
         pass
     except httptools.HttpParserError as error:
-        if not seen.complete:  # else it is of the body, which is not for this parser
+        if not found.complete:  # otherwise it is about the body, which is not this parser's business
             raise GrammarError(str(error).lower()) from error
-    if not seen.complete:
-        raise GrammarError("its head does not end where its empty line is")
+    if not found.complete:
+        raise GrammarError("the head does not end at its empty line")

@@ -1,4 +1,4 @@
-"""Reads the answers of model servers."""
+"""Decodes the responses of model servers."""
 
 from __future__ import annotations
 
@@ -15,56 +15,58 @@ _FINAL = 200
 
 
 class ResponseError(Exception):
-    """What came is no answer in HTTP/1.1, or was not asked for."""
+    """The bytes are not an HTTP/1.1 response, or no response was due. In the text, "it" is the endpoint."""
 
 
 class ResponseDecoder:
-    """What an endpoint sends, as events: per request one `ResponseHead`, pieces of the body as `bytes`, one `End`.
+    """Turns an endpoint's bytes into events: per request one `ResponseHead`, the body as `bytes`, and one `End`.
 
-    Interim answers (1xx) are passed over. More than was asked for makes the connection of no further use.
+    Interim responses (1xx) are skipped. If data follows the response, its `End` is not `reusable`.
     """
 
     def __init__(self, *, header_bytes: int) -> None:
-        """`header_bytes` bounds a head, first line included, and trailers."""
+        """`header_bytes` limits a head, including its first line, and the trailers."""
         self._limit = header_bytes
-        self._held = bytearray()
+        self._buffer = bytearray()
         self._body: Body | None = None
-        self._awaited = self._head_only = self._reusable = False
+        self._expecting = self._head_only = self._reusable = False
 
     def expect(self, *, head_only: bool = False) -> None:
-        """The next answer is to a request of now; with `head_only` to one of method HEAD."""
-        self._awaited, self._head_only = True, head_only
+        """A request was sent, so a response is due. `head_only`: its method was HEAD."""
+        self._expecting, self._head_only = True, head_only
 
     def feed(self, data: bytes) -> list[Event]:
-        """The events that `data` completes. Raises `ResponseError`, after which the decoder is of no use; what was read
-        before the fault is lost."""
-        if data and not self._awaited:
-            raise ResponseError("it sent data that nothing had asked for")
+        """The events that `data` completes.
+
+        Raises `ResponseError`: the decoder can't be used any more, and what it read from `data` is lost.
+        """
+        if data and not self._expecting:
+            raise ResponseError("it sent data without a request")
         events: list[Event] = []
         try:
-            while data and self._awaited:
+            while data and self._expecting:
                 data = self._read_head(data, events) if self._body is None else self._read_body(data, events)
         except GrammarError as error:
-            raise ResponseError(f"its answer is not valid HTTP/1.1: {error}") from error
+            raise ResponseError(f"its response is not valid HTTP/1.1: {error}") from error
         except TooLongError:
-            raise ResponseError(f"the head of its answer is larger than {self._limit} bytes") from None
+            raise ResponseError(f"the head or trailers of its response are larger than {self._limit} bytes") from None
         if data:
             events[-1] = End(self._trailers(events), reusable=False)
         return events
 
     def end(self) -> list[Event]:
-        """The events that the end of the connection completes. Raises `ResponseError` if an answer is cut off by it."""
-        if not self._awaited:
+        """The events that the end of the connection completes. Raises `ResponseError` if it cuts off a response."""
+        if not self._expecting:
             return []
         if not isinstance(self._body, UntilClose):
             raise ResponseError("it closed the connection")
-        self._awaited = False
+        self._expecting = False
         return [End((), reusable=False)]
 
     def close(self) -> None:
-        """Ends it: nothing more is awaited."""
-        self._awaited = False
-        self._held = bytearray()
+        """Stops decoding: no response is due any more."""
+        self._expecting = False
+        self._buffer = bytearray()
 
     @staticmethod
     def _trailers(events: list[Event]) -> tuple[tuple[bytes, bytes], ...]:
@@ -72,37 +74,37 @@ class ResponseDecoder:
         return tuple(last.trailers) if isinstance(last, End) else ()
 
     def _read_head(self, data: bytes, events: list[Event]) -> bytes:
-        """What comes after the head, if that is whole."""
-        held, before = self._held, len(self._held)
+        """Returns the bytes after the head; none if it is incomplete."""
+        buffer, before = self._buffer, len(self._buffer)
         if before:
-            held += data
-            end = held.find(HEAD_END, max(before - 3, 0))
+            buffer += data
+            end = buffer.find(HEAD_END, max(before - 3, 0))
         else:
             end = data.find(HEAD_END)
         if (end + 4 if end >= 0 else before + len(data)) > self._limit:
             raise TooLongError
         if end < 0:
-            self._hold(data, before)
+            self._keep(data, before)
             return b""
         if before:
-            data = bytes(held)
-            self._held = bytearray()
+            data = bytes(buffer)
+            self._buffer = bytearray()
         self._read_line(read_response_head(data[: end + 4]), events)
         return data[end + 4 :]
 
-    def _hold(self, data: bytes, before: int) -> None:
-        """Keeps what is no whole head yet, if it can become one."""
+    def _keep(self, data: bytes, before: int) -> None:
+        """Buffers an incomplete head, unless it can't become a valid one."""
         if not before:
-            self._held += data
-        if not b"HTTP/".startswith(self._held[:5]):
-            raise GrammarError("it does not begin as an answer does")
-        check_unfinished(self._held, before)
+            self._buffer += data
+        if not b"HTTP/".startswith(self._buffer[:5]):
+            raise GrammarError("a response must start with HTTP/")
+        check_unfinished(self._buffer, before)
 
     def _read_line(self, line: StatusLine, events: list[Event]) -> None:
         if line.version not in ("1.1", "1.0"):
-            raise ResponseError(f"it answered in HTTP/{line.version}")
+            raise ResponseError(f"it responded in HTTP/{line.version}, expected HTTP/1.1")
         if line.status < _INTERIM or line.status == _SWITCHING:
-            raise ResponseError(f"it answered with status {line.status}, which was not asked for")
+            raise ResponseError(f"it responded with the unexpected status {line.status}")
         if line.status >= _FINAL:
             self._begin(line, events)
 
@@ -120,7 +122,7 @@ class ResponseDecoder:
         try:
             length, chunked = length_of(lengths, codings)
         except RoutingError as error:
-            raise ResponseError(f"its answer can't be read: {error}") from None
+            raise ResponseError(f"the length of its response is unclear: {error}") from None
         tokens = tokens_of(headers, b"connection") if connection else frozenset()
         self._reusable = keeps_alive(tokens, http_1_1=http_1_1) and (http_1_1 or not chunked)
         bodiless = self._head_only or status in _NO_BODY
@@ -133,8 +135,8 @@ class ResponseDecoder:
             self._body = UntilClose() if length is None else Sized(length)
 
     def _read_body(self, data: bytes, events: list[Event]) -> bytes:
-        """What comes after the body, if that is whole."""
-        assert self._body is not None  # noqa: S101 - asked before
+        """Returns the bytes after the body; none if it is incomplete."""
+        assert self._body is not None  # noqa: S101 - checked by the caller
         rest = self._body.read(data, events)
         if rest is None:
             return b""
@@ -144,4 +146,4 @@ class ResponseDecoder:
     def _end(self, events: list[Event]) -> None:
         events.append(End(self._body.trailers if self._body else (), self._reusable))
         self._body = None
-        self._awaited = False
+        self._expecting = False

@@ -1,4 +1,4 @@
-"""Messages as bytes, and what the decoders make of them however they are cut."""
+"""Messages as bytes, and the events that the decoders produce from them however they are split."""
 
 from __future__ import annotations
 
@@ -13,57 +13,57 @@ from app.transports.http.codec.responses import ResponseDecoder, ResponseError
 LIMIT = 4096
 
 GET = b"GET / HTTP/1.1\r\nhost: h\r\n"
-"""To be ended by an empty line."""
+"""Without the empty line at the end."""
 
 POST = b"POST / HTTP/1.1\r\nhost: h\r\n"
 
 CHUNKED = POST + b"transfer-encoding: chunked\r\n\r\n"
 
 NEXT = b"GET /next HTTP/1.1\r\nhost: h\r\n\r\n"
-"""A good request, to follow another one."""
+"""A valid request, to follow another one."""
 
-Told = list[Any]
-"""Events with pieces of a body joined, and in place of a `Refused` its error's class."""
+Events = list[Any]
+"""Events with the parts of a body joined, and with the class of the error in place of a `Refused`."""
 
 
 def splits(data: bytes) -> Iterator[list[bytes]]:
-    """`data` in one, byte by byte, and cut in two everywhere."""
+    """`data` whole, byte by byte, and split in two at every position."""
     yield [data]
     yield [data[i : i + 1] for i in range(len(data))]
     for i in range(1, len(data)):
         yield [data[:i], data[i:]]
 
 
-def joined(events: Iterable[Event | type[Exception]]) -> Told:
-    """The events in a form that does not depend on how a body was cut."""
-    told: Told = []
+def joined(events: Iterable[Event | type[Exception]]) -> Events:
+    """The events in a form that does not depend on how a body was split."""
+    result: Events = []
     for event in events:
-        if isinstance(event, bytes) and told and isinstance(told[-1], bytes):
-            told[-1] += event
+        if isinstance(event, bytes) and result and isinstance(result[-1], bytes):
+            result[-1] += event
         elif isinstance(event, RequestHead | ResponseHead):
-            told.append(event._replace(headers=tuple(event.headers)))
+            result.append(event._replace(headers=tuple(event.headers)))
         elif isinstance(event, End):
-            told.append(event._replace(trailers=tuple(event.trailers)))
+            result.append(event._replace(trailers=tuple(event.trailers)))
         else:
-            told.append(type(event.error) if isinstance(event, Refused) else event)
-    return told
+            result.append(type(event.error) if isinstance(event, Refused) else event)
+    return result
 
 
-def requests_of(*pieces: bytes, limit: int = LIMIT) -> Told:
-    """What a new decoder of requests tells of them."""
+def requests_of(*parts: bytes, limit: int = LIMIT) -> Events:
+    """The events of a new request decoder."""
     decoder = RequestDecoder(header_bytes=limit)
-    return joined([event for piece in pieces for event in decoder.feed(piece)])
+    return joined([event for part in parts for event in decoder.feed(part)])
 
 
-def answers_of(*pieces: bytes, head_only: bool = False, limit: int = LIMIT, ends: bool = False) -> Told:
-    """What a new decoder of answers tells of them, and of the connection's end if it `ends`; an `ResponseError` stands at
-    the end instead of being raised."""
+def responses_of(*parts: bytes, head_only: bool = False, limit: int = LIMIT, ends: bool = False) -> Events:
+    """The events of a new response decoder. `ends`: the connection ends after `parts`. A `ResponseError` is not raised but
+    added as the last event."""
     decoder = ResponseDecoder(header_bytes=limit)
     decoder.expect(head_only=head_only)
     events: list[Any] = []
     try:
-        for piece in pieces:
-            events += decoder.feed(piece)
+        for part in parts:
+            events += decoder.feed(part)
         if ends:
             events += decoder.end()
     except ResponseError:
@@ -77,11 +77,11 @@ def head(method: str = "GET", target: str = "/", *fields: tuple[bytes, bytes], *
     return RequestHead(method, target, ((b"host", b"h"), *fields), **{**usual, **more})
 
 
-def encoded(told: Told) -> bytes:
-    """Requests written again, in the one way that there is to write them."""
+def encoded(events: Events) -> bytes:
+    """The events encoded as requests again."""
     out = []
     chunked = False
-    for event in told:
+    for event in events:
         if isinstance(event, RequestHead):
             chunked = event.chunked
             line, rest = encode_request(event.method, event.target, event.headers).split(b"\r\n", 1)
@@ -93,26 +93,26 @@ def encoded(told: Told) -> bytes:
     return b"".join(out)
 
 
-def is_sound(told: Told) -> bool:
-    """Whether the events are whole requests one after the other, each body as long as its head says, the last of them
-    perhaps not whole, and nothing after a refusal or after the last request of a connection."""
-    reading: RequestHead | None = None
+def is_consistent(events: Events) -> bool:
+    """Whether the events are consistent: complete requests except perhaps the last, each body of the announced length, and
+    nothing after an error or after the last request of a connection."""
+    current: RequestHead | None = None
     size, over = 0, False
-    for event in told:
+    for event in events:
         if over:
             return False
         if isinstance(event, RequestHead):
-            if reading is not None:
+            if current is not None:
                 return False
-            reading, size = event, 0
+            current, size = event, 0
         elif isinstance(event, bytes):
             size += len(event)
-            if reading is None or (not reading.chunked and size > (reading.content_length or 0)):
+            if current is None or (not current.chunked and size > (current.content_length or 0)):
                 return False
         elif isinstance(event, End):
-            if reading is None or (not reading.chunked and size != (reading.content_length or 0)):
+            if current is None or (not current.chunked and size != (current.content_length or 0)):
                 return False
-            over, reading = not reading.keep_alive, None
+            over, current = not current.keep_alive, None
         else:
             over = True
     return True

@@ -1,4 +1,4 @@
-"""What is written is read back as the same."""
+"""Whatever is encoded is decoded to the same."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from app.transports.http.codec.encoding import (
     field_of,
 )
 from app.transports.http.codec.events import End, Field
-from tests.unit.transports.codec.given import answers_of, head, requests_of
+from tests.unit.transports.codec.given import head, requests_of, responses_of
 
 few = settings(max_examples=100, deadline=None)
 
@@ -29,7 +29,7 @@ FIELDS = st.lists(st.tuples(NAMES, VALUES), max_size=5).map(tuple)
 METHODS = st.sampled_from(["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"])
 TARGETS = st.text("abz019-._~:/?@!$&'()*+,;=%", max_size=20).map(lambda rest: f"/{rest}")
 BODIES = st.binary(max_size=50)
-PIECES = st.lists(st.binary(max_size=20), min_size=1, max_size=4).filter(any)
+PARTS = st.lists(st.binary(max_size=20), min_size=1, max_size=4).filter(any)
 REASONS = st.text(st.characters(codec="latin-1", exclude_categories=["Cc"]), max_size=20)
 
 HOST = (b"host", b"h")
@@ -61,39 +61,39 @@ def test_a_request_with_a_length_is_read_as_it_was_written(fields: tuple[Field, 
     assert requests_of(written) == [first, *([body] if body else []), End()]
 
 
-@given(FIELDS, st.lists(PIECES, max_size=4), FIELDS)
+@given(FIELDS, st.lists(PARTS, max_size=4), FIELDS)
 @few
 def test_a_request_in_chunks_is_read_as_it_was_written(fields: tuple[Field, ...], chunks: list[list[bytes]], trailers: tuple[Field, ...]) -> None:  # fmt: skip
     written = encode_request("POST", "/", [HOST, *fields, TE]) + b"".join(map(encode_chunk, chunks))
-    body = b"".join(piece for pieces in chunks for piece in pieces)
-    told = requests_of(written + encode_last_chunk(trailers))
-    assert told == [head("POST", "/", *fields, TE, chunked=True), *([body] if body else []), End(trailers)]
+    body = b"".join(part for parts in chunks for part in parts)
+    events = requests_of(written + encode_last_chunk(trailers))
+    assert events == [head("POST", "/", *fields, TE, chunked=True), *([body] if body else []), End(trailers)]
 
 
-def test_a_head_of_a_request() -> None:
+def test_the_head_of_a_request() -> None:
     written = encode_request("POST", "/v1/x?y", [HOST, (b"x", b"")])
     assert written == b"POST /v1/x?y HTTP/1.1\r\nhost: h\r\nx: \r\n\r\n"
 
 
-# -- answers
+# -- responses
 
 
 @given(st.integers(200, 599).filter(lambda status: status not in {204, 304}), REASONS, FIELDS, BODIES, st.booleans())
 @few
-def test_an_answer_is_read_as_it_was_written(status: int, reason: str, fields: tuple[Field, ...], body: bytes, http_1_1: bool) -> None:  # fmt: skip
+def test_a_response_is_read_as_it_was_written(status: int, reason: str, fields: tuple[Field, ...], body: bytes, http_1_1: bool) -> None:  # fmt: skip
     written = encode_response(status, reason.encode("latin-1"), [*fields, length(body)], http_1_1=http_1_1)
-    first, *pieces, end = answers_of(written + body)
-    assert (first.status, first.headers, b"".join(pieces)) == (status, (*fields, length(body)), body)
+    first, *parts, end = responses_of(written + body)
+    assert (first.status, first.headers, b"".join(parts)) == (status, (*fields, length(body)), body)
     assert end == End((), reusable=http_1_1)
     assert not reason or first.reason == reason.encode("latin-1")
 
 
-@given(st.lists(PIECES, max_size=4), FIELDS)
+@given(st.lists(PARTS, max_size=4), FIELDS)
 @few
-def test_an_answer_in_chunks_is_read_as_it_was_written(chunks: list[list[bytes]], trailers: tuple[Field, ...]) -> None:
+def test_a_response_in_chunks_is_read_as_it_was_written(chunks: list[list[bytes]], trailers: tuple[Field, ...]) -> None:
     written = encode_response(200, b"", [TE]) + b"".join(map(encode_chunk, chunks)) + encode_last_chunk(trailers)
-    first, *pieces, end = answers_of(written)
-    assert (first.headers, b"".join(pieces), end) == ((TE,), b"".join(p for c in chunks for p in c), End(trailers))
+    first, *parts, end = responses_of(written)
+    assert (first.headers, b"".join(parts), end) == ((TE,), b"".join(p for c in chunks for p in c), End(trailers))
 
 
 @pytest.mark.parametrize(
@@ -114,15 +114,15 @@ def test_a_status_line(status: int, reason: bytes, http_1_1: bool, line: bytes) 
     assert encode_response(status, reason, [(b"x", b"y")], http_1_1=http_1_1) == line + b"\r\nx: y\r\n\r\n"
 
 
-def test_the_interim_answer_is_one() -> None:
-    assert answers_of(CONTINUE + encode_response(204, b"", []))[0].status == 204
+def test_continue_is_an_interim_response() -> None:
+    assert responses_of(CONTINUE + encode_response(204, b"", []))[0].status == 204
 
 
 # -- chunks
 
 
 @pytest.mark.parametrize(
-    ("pieces", "written"),
+    ("parts", "written"),
     [
         ([b"a"], b"1\r\na\r\n"),
         ([b"a" * 26], b"1a\r\n" + b"a" * 26 + b"\r\n"),
@@ -130,8 +130,8 @@ def test_the_interim_answer_is_one() -> None:
         ((b"\r\n", b"0\r\n\r\n"), b"7\r\n\r\n0\r\n\r\n\r\n"),
     ],
 )
-def test_a_chunk(pieces: list[bytes], written: bytes) -> None:
-    assert encode_chunk(pieces) == written
+def test_a_chunk(parts: list[bytes], written: bytes) -> None:
+    assert encode_chunk(parts) == written
 
 
 @pytest.mark.parametrize(
@@ -165,20 +165,20 @@ def test_a_header_from_text(name: str, value: str, field: Field) -> None:
 
 
 @pytest.mark.parametrize("name", ["", " ", "x ", " x", "x y", "x:", "x\r\ny", "x\n", "x\x00", "x\t", "(x)", "x@", 'x"', "x/y", "é", "€", "\u212aeep-alive", "x\x7f", "[x]", "x,y", "{x}"])  # fmt: skip
-def test_a_name_that_is_none_is_not_written(name: str) -> None:
+def test_an_invalid_name_is_not_written(name: str) -> None:
     with pytest.raises(ValueError):
         field_of(name, "v")
 
 
 @pytest.mark.parametrize("value", ["a\r\nb: c", "a\nb", "a\rb", "\r\n", "\n", "\x00", "a\x00b", "a\x0bb", "a\x0c", "a\x1b", "a\x7f", "€", "\u010a", "\u560a"])  # fmt: skip
-def test_a_value_that_is_none_is_not_written(value: str) -> None:
+def test_an_invalid_value_is_not_written(value: str) -> None:
     with pytest.raises(ValueError):
         field_of("x", value)
 
 
 @given(st.text(max_size=10), st.text(max_size=20))
 @few
-def test_text_is_read_as_this_one_header_or_not_written(name: str, value: str) -> None:
+def test_text_is_read_back_as_one_header_or_not_written(name: str, value: str) -> None:
     try:
         field = field_of(f"x-{name}", value)
     except ValueError:

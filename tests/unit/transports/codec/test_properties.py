@@ -1,4 +1,4 @@
-"""Any bytes, cut in any way, are read as the same or refused, and never raise."""
+"""Any bytes are read the same way however they are split, or refused, and never raise."""
 
 from __future__ import annotations
 
@@ -9,7 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.transports.http.codec.events import End
-from tests.unit.transports.codec.given import CHUNKED, GET, NEXT, POST, answers_of, encoded, is_sound, requests_of
+from tests.unit.transports.codec.given import (
+    CHUNKED,
+    GET,
+    NEXT,
+    POST,
+    encoded,
+    is_consistent,
+    requests_of,
+    responses_of,
+)
 
 few = settings(max_examples=150, deadline=None)
 
@@ -33,7 +42,7 @@ CORPUS = [
     CHUNKED + b"2\r\n\r\n\r\n0\r\n\r\n",
     b"OPTIONS /x HTTP/1.1\r\nHost: [::1]:80\r\n\r\n",
 ]
-ANSWERS = [
+RESPONSES = [
     b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi",
     b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\nx: y\r\n\r\n",
     b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n",
@@ -52,14 +61,14 @@ BYTES = st.lists(st.binary(max_size=20) | st.sampled_from([*WORDS, *CORPUS]), ma
 SEEDS = st.integers(0, 2**32)
 
 
-def cut(data: bytes, random: Random) -> list[bytes]:
-    """`data` in a few pieces, some of them small and some empty."""
+def split(data: bytes, random: Random) -> list[bytes]:
+    """`data` in a few parts, some small and some empty."""
     places = sorted(random.randrange(len(data) + 1) for _ in range(random.choice((1, 1, 2, 3, 6))))
     return [data[a:b] for a, b in zip([0, *places], [*places, len(data)], strict=True)]
 
 
 def mutated(random: Random, corpus: list[bytes]) -> bytes:
-    """A few messages, and a few changes to them."""
+    """A few messages with a few changes."""
     data = bytearray(b"".join(random.choices(corpus, k=random.choice((1, 1, 2, 3)))))
     for _ in range(random.choice((0, 1, 1, 2, 3))):
         at = random.randrange(len(data) + 1)
@@ -79,16 +88,16 @@ def mutated(random: Random, corpus: list[bytes]) -> bytes:
 
 
 def check(data: bytes, random: Random) -> None:
-    """Whatever `data` is: that it is read in one way, and what is understood of it can be written and read again."""
+    """Checks that `data` is read in only one way, and that its complete requests can be encoded and read again."""
     whole = requests_of(data)
-    assert is_sound(whole), (data, whole)
-    for pieces in (cut(data, random), cut(data, random)):
-        assert requests_of(*pieces) == whole, (data, pieces)
+    assert is_consistent(whole), (data, whole)
+    for parts in (split(data, random), split(data, random)):
+        assert requests_of(*parts) == whole, (data, parts)
     ends = [i for i, event in enumerate(whole) if isinstance(event, End)]
     if ends:
-        understood = whole[: ends[-1] + 1]
-        again = encoded(understood)
-        assert requests_of(again) == understood, (data, again)
+        complete = whole[: ends[-1] + 1]
+        again = encoded(complete)
+        assert requests_of(again) == complete, (data, again)
 
 
 @given(BYTES, SEEDS)
@@ -99,37 +108,37 @@ def test_any_bytes_are_read_in_one_way(data: bytes, seed: int) -> None:
 
 @given(SEEDS)
 @few
-def test_requests_with_faults_are_read_in_one_way(seed: int) -> None:
+def test_faulty_requests_are_read_in_one_way(seed: int) -> None:
     random = Random(seed)
     check(mutated(random, CORPUS), random)
 
 
 @given(BYTES)
 @few
-def test_bytes_one_by_one_are_read_as_all_at_once(data: bytes) -> None:
+def test_single_bytes_are_read_like_all_at_once(data: bytes) -> None:
     assert requests_of(*[data[i : i + 1] for i in range(len(data))]) == requests_of(data)
 
 
 @given(st.lists(st.sampled_from(CORPUS), min_size=1, max_size=3).map(b"".join), SEEDS)
 @few
-def test_good_requests_are_not_refused_however_they_come(data: bytes, seed: int) -> None:
-    told = requests_of(*cut(data, Random(seed)))
-    assert isinstance(told[-1], End)
-    assert is_sound(told)
+def test_valid_requests_are_not_refused_however_they_are_split(data: bytes, seed: int) -> None:
+    events = requests_of(*split(data, Random(seed)))
+    assert isinstance(events[-1], End)
+    assert is_consistent(events)
 
 
-@given(st.binary(max_size=60) | SEEDS.map(lambda seed: mutated(Random(seed), ANSWERS)), SEEDS, st.booleans())
+@given(st.binary(max_size=60) | SEEDS.map(lambda seed: mutated(Random(seed), RESPONSES)), SEEDS, st.booleans())
 @few
-def test_any_bytes_are_an_answer_or_a_fault_however_they_come(data: bytes, seed: int, head_only: bool) -> None:
-    whole = answers_of(data, head_only=head_only, ends=True)
-    told = answers_of(*filter(None, cut(data, Random(seed))), head_only=head_only, ends=True)
+def test_any_bytes_are_a_response_or_an_error_however_they_are_split(data: bytes, seed: int, head_only: bool) -> None:
+    whole = responses_of(data, head_only=head_only, ends=True)
+    events = responses_of(*filter(None, split(data, Random(seed))), head_only=head_only, ends=True)
     if isinstance(whole[-1], End) and not whole[-1].reusable:
-        return  # what comes after the last answer is dropped or a fault, by where it was cut
-    assert told == whole if isinstance(whole[-1], End) else told[-1] is whole[-1]
+        return  # data after the last response is dropped or an error, depending on where it was split
+    assert events == whole if isinstance(whole[-1], End) else events[-1] is whole[-1]
 
 
 @pytest.mark.fuzz
-def test_a_hundred_thousand_requests_with_faults_are_read_in_one_way() -> None:
+def test_a_hundred_thousand_faulty_requests_are_read_in_one_way() -> None:
     random = Random(7)
     for _ in range(100_000):
         check(mutated(random, CORPUS), random)

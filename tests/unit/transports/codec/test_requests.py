@@ -1,4 +1,4 @@
-"""Requests that are understood, and what they are understood as."""
+"""Valid requests, and the events they are decoded to."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 from app.domain.errors import BadRequestError, HeadersTooLargeError, UnsupportedError
 from app.transports.http.codec.events import End, RequestHead
 from app.transports.http.codec.requests import RequestDecoder
-from tests.unit.transports.codec.given import CHUNKED, GET, LIMIT, NEXT, POST, Told, head, joined, requests_of, splits
+from tests.unit.transports.codec.given import CHUNKED, GET, LIMIT, NEXT, POST, Events, head, joined, requests_of, splits
 
 TE = (b"transfer-encoding", b"chunked")
-NEXT_TOLD = [head("GET", "/next"), End()]
+NEXT_EVENTS = [head("GET", "/next"), End()]
 H2C = b"connection: upgrade\r\nupgrade: h2c\r\n"
 UPGRADE = ((b"connection", b"upgrade"), (b"upgrade", b"h2c"))
 
@@ -31,13 +31,13 @@ def padded(size: int) -> bytes:
 
 
 def verdicts(data: bytes, limit: int) -> set[str]:
-    """Whether it is refused, for every way to cut it: one word if that makes no difference."""
-    all_told = [requests_of(*pieces, limit=limit) for pieces in splits(data)]
-    return {told[-1].__name__ if isinstance(told[-1], type) else "whole" for told in all_told}
+    """The error or "whole", for every way to split `data`: one item if that makes no difference."""
+    all_events = [requests_of(*parts, limit=limit) for parts in splits(data)]
+    return {events[-1].__name__ if isinstance(events[-1], type) else "whole" for events in all_events}
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "events"),
     [
         pytest.param(GET + b"\r\n", [head(), End()], id="no body"),
         pytest.param(b"GET / HTTP/1.1\r\nHOST: h\r\n\r\n", [head(), End()], id="name in capitals"),
@@ -75,11 +75,11 @@ def verdicts(data: bytes, limit: int) -> set[str]:
         pytest.param(b"GET / HTTP/1.1\r\nhost:\r\n\r\n", [head()._replace(headers=((b"host", b""),)), End()], id="an empty host"),
     ],
 )  # fmt: skip
-def test_it_is_understood_however_it_comes_and_so_is_the_next(data: bytes, told: Told) -> None:
-    for pieces in splits(data):
-        assert requests_of(*pieces, NEXT) == [*told, *NEXT_TOLD]
-    for pieces in splits(data + NEXT):
-        assert requests_of(*pieces) == [*told, *NEXT_TOLD]
+def test_a_request_and_the_next_are_read_however_they_are_split(data: bytes, events: Events) -> None:
+    for parts in splits(data):
+        assert requests_of(*parts, NEXT) == [*events, *NEXT_EVENTS]
+    for parts in splits(data + NEXT):
+        assert requests_of(*parts) == [*events, *NEXT_EVENTS]
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"])
@@ -104,16 +104,16 @@ def test_methods(method: str) -> None:
     ],
 )
 def test_targets(given: str, target: str) -> None:
-    for pieces in splits(b"GET %b HTTP/1.1\r\nhost: h\r\n\r\n" % given.encode()):
-        assert requests_of(*pieces) == [head("GET", target), End()]
+    for parts in splits(b"GET %b HTTP/1.1\r\nhost: h\r\n\r\n" % given.encode()):
+        assert requests_of(*parts) == [head("GET", target), End()]
 
 
 @pytest.mark.parametrize(
     "host", [b"h", b"H.example:80", b"127.0.0.1:8080", b"[::1]", b"[2001:db8::1]:80", b"a_b", b"h:"]
 )
 def test_hosts(host: bytes) -> None:
-    told = requests_of(b"GET / HTTP/1.1\r\nhost: %b\r\n\r\n" % host)
-    assert told == [head()._replace(headers=((b"host", host),)), End()]
+    events = requests_of(b"GET / HTTP/1.1\r\nhost: %b\r\n\r\n" % host)
+    assert events == [head()._replace(headers=((b"host", host),)), End()]
 
 
 @pytest.mark.parametrize(
@@ -139,19 +139,19 @@ def test_hosts(host: bytes) -> None:
         ("1.0", b"connection: x\r\n", False),
     ],
 )
-def test_whether_another_request_follows(version: str, fields: bytes, keeps: bool) -> None:
+def test_whether_another_request_may_follow(version: str, fields: bytes, keeps: bool) -> None:
     data = b"GET / HTTP/%b\r\nhost: h\r\n%b\r\n" % (version.encode(), fields)
-    for pieces in splits(data + NEXT):
-        first, end, *more = requests_of(*pieces)
-        assert (first.keep_alive, end, more) == (keeps, End(), NEXT_TOLD if keeps else [])
+    for parts in splits(data + NEXT):
+        first, end, *more = requests_of(*parts)
+        assert (first.keep_alive, end, more) == (keeps, End(), NEXT_EVENTS if keeps else [])
 
 
 @pytest.mark.parametrize("after", [NEXT, b"\r\n", b"\n", b"\x00", b"x\ny\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"])
 @pytest.mark.parametrize("before", [b"", NEXT, NEXT + NEXT])
 def test_after_the_last_request_nothing_is_read(before: bytes, after: bytes) -> None:
     last = POST + b"connection: close\r\ncontent-length: 2\r\n\r\nhi"
-    for pieces in splits(before + last + after):
-        assert requests_of(*pieces) == requests_of(before, last)
+    for parts in splits(before + last + after):
+        assert requests_of(*parts) == requests_of(before, last)
 
 
 def test_http_1_0_needs_no_host() -> None:
@@ -164,13 +164,13 @@ def test_http_1_0_needs_no_host() -> None:
     [
         pytest.param("1.1", b"expect: 100-continue\r\n", True, id="as usual"),
         pytest.param("1.1", b"Expect: 100-Continue \r\n", True, id="capitals and a space"),
-        pytest.param("1.0", b"expect: 100-continue\r\n", False, id="HTTP/1.0 has no interim answers"),
+        pytest.param("1.0", b"expect: 100-continue\r\n", False, id="HTTP/1.0 has no interim responses"),
         pytest.param("1.1", b"", False, id="not"),
     ],
 )
-def test_whether_it_waits_to_send_its_body(version: str, fields: bytes, expects: bool) -> None:
-    told = requests_of(b"POST / HTTP/%b\r\nhost: h\r\n%bcontent-length: 2\r\n\r\nhi" % (version.encode(), fields))
-    assert (told[0].expects_continue, told[1:]) == (expects, [b"hi", End()])
+def test_whether_the_client_waits_to_send_the_body(version: str, fields: bytes, expects: bool) -> None:
+    events = requests_of(b"POST / HTTP/%b\r\nhost: h\r\n%bcontent-length: 2\r\n\r\nhi" % (version.encode(), fields))
+    assert (events[0].expects_continue, events[1:]) == (expects, [b"hi", End()])
 
 
 @pytest.mark.parametrize("value", [b"x", b"", b"100-continue, x", b"100-continue;q=1", b"100-continue\r\nexpect: x"])
@@ -179,7 +179,7 @@ def test_another_expectation_is_refused(value: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "events"),
     [
         pytest.param(GET + H2C + b"\r\n", [head("GET", "/", *UPGRADE), End()], id="without a body"),
         pytest.param(GET + b"connection: upgrade\r\nupgrade: H2C \r\n\r\n", [head("GET", "/", UPGRADE[0], (b"upgrade", b"H2C")), End()], id="capitals and a space"),
@@ -187,9 +187,9 @@ def test_another_expectation_is_refused(value: bytes) -> None:
         pytest.param(GET + b"connection: upgrade\r\n\r\n", [head("GET", "/", (b"connection", b"upgrade")), End()], id="to nothing"),
     ],
 )  # fmt: skip
-def test_an_upgrade_that_need_not_be_taken_is_passed_over(data: bytes, told: Told) -> None:
-    for pieces in splits(data + NEXT):
-        assert requests_of(*pieces) == [*told, *NEXT_TOLD]
+def test_an_optional_upgrade_is_ignored(data: bytes, events: Events) -> None:
+    for parts in splits(data + NEXT):
+        assert requests_of(*parts) == [*events, *NEXT_EVENTS]
 
 
 @pytest.mark.parametrize("upgrade", [H2C, b"connection: upgrade\r\nupgrade:\r\n"])
@@ -201,53 +201,53 @@ def test_an_upgrade_that_need_not_be_taken_is_passed_over(data: bytes, told: Tol
     ],
 )
 def test_the_body_of_a_request_that_offers_http_2_is_never_a_request(upgrade: bytes, body: bytes) -> None:
-    for pieces in splits(POST + upgrade + body):
-        told = requests_of(*pieces)
-        assert told == [UnsupportedError] or (told[1:] == [NEXT, End()])
+    for parts in splits(POST + upgrade + body):
+        events = requests_of(*parts)
+        assert events == [UnsupportedError] or (events[1:] == [NEXT, End()])
 
 
-def test_pieces_of_a_body_come_as_they_are_read() -> None:
+def test_body_data_is_reported_as_it_arrives() -> None:
     decoder = RequestDecoder(header_bytes=LIMIT)
     decoder.feed(POST + b"content-length: 6\r\n\r\n")
-    told = [joined(decoder.feed(piece)) for piece in (b"ab", b"", b"cd", b"ef")]
-    assert told == [[b"ab"], [], [b"cd"], [b"ef", End()]]
+    events = [joined(decoder.feed(part)) for part in (b"ab", b"", b"cd", b"ef")]
+    assert events == [[b"ab"], [], [b"cd"], [b"ef", End()]]
 
 
-def test_a_body_that_is_not_whole_takes_what_follows() -> None:
+def test_an_incomplete_body_includes_what_follows() -> None:
     data = POST + b"content-length: 500\r\n\r\n" + NEXT
-    assert all(requests_of(*pieces)[1:] == [NEXT] for pieces in splits(data))
+    assert all(requests_of(*parts)[1:] == [NEXT] for parts in splits(data))
 
 
 @pytest.mark.parametrize("size", [b"FFFFFFFFFFFFFFFF", b"7fffffffffffffff"])
-def test_the_largest_chunk_takes_what_follows(size: bytes) -> None:
-    assert all(requests_of(*pieces)[1:] == [NEXT] for pieces in splits(CHUNKED + size + b"\r\n" + NEXT))
+def test_the_largest_chunk_includes_what_follows(size: bytes) -> None:
+    assert all(requests_of(*parts)[1:] == [NEXT] for parts in splits(CHUNKED + size + b"\r\n" + NEXT))
 
 
-def test_requests_that_come_together_are_told_in_order() -> None:
+def test_pipelined_requests_are_reported_in_order() -> None:
     data = NEXT + CHUNKED + b"2\r\nhi\r\n0\r\n\r\n" + POST + b"content-length: 2\r\n\r\n\r\n" + NEXT
     body, other = [post(TE, chunked=True), b"hi", End()], [post(length(b"2"), content_length=2), b"\r\n", End()]
-    for pieces in splits(data):
-        assert requests_of(*pieces) == [*NEXT_TOLD, *body, *other, *NEXT_TOLD]
+    for parts in splits(data):
+        assert requests_of(*parts) == [*NEXT_EVENTS, *body, *other, *NEXT_EVENTS]
 
 
 @pytest.mark.parametrize(
     "first", [NEXT, CHUNKED + b"0\r\n\r\n", POST + b"content-length: 1\r\n\r\n\r", GET + H2C + b"\r\n"]
 )
-def test_empty_lines_between_requests_are_passed_over(first: bytes) -> None:
-    for pieces in splits(first + b"\r\n\r\n" + NEXT + b"\r\n" + NEXT):
-        assert requests_of(*pieces) == [*requests_of(first), *NEXT_TOLD, *NEXT_TOLD]
+def test_empty_lines_between_requests_are_skipped(first: bytes) -> None:
+    for parts in splits(first + b"\r\n\r\n" + NEXT + b"\r\n" + NEXT):
+        assert requests_of(*parts) == [*requests_of(first), *NEXT_EVENTS, *NEXT_EVENTS]
 
 
 # -- limits
 
 
 @pytest.mark.parametrize("over", [-1, 0])
-def test_a_head_as_large_as_the_limit_is_read_however_it_comes(over: int) -> None:
+def test_a_head_as_large_as_the_limit_is_read_however_it_is_split(over: int) -> None:
     assert verdicts(padded(100 + over), 100) == {"whole"}
 
 
 @pytest.mark.parametrize("over", [1, 2, 10, 18, 30, 100])
-def test_a_head_over_the_limit_is_refused_however_it_comes(over: int) -> None:
+def test_a_head_over_the_limit_is_refused_however_it_is_split(over: int) -> None:
     assert verdicts(padded(100 + over), 100) == {"HeadersTooLargeError"}
 
 
@@ -267,7 +267,7 @@ def test_a_head_over_the_limit_is_refused_however_it_comes(over: int) -> None:
         pytest.param(CHUNKED + b"0\r\n" + b"a:\r\n" * 50 + b"\r\n", id="many small trailers"),
     ],
 )
-def test_nothing_besides_a_body_is_read_without_bound(data: bytes) -> None:
+def test_everything_but_a_body_has_a_limit(data: bytes) -> None:
     assert verdicts(data, 100) == {"HeadersTooLargeError"}
 
 
@@ -285,7 +285,7 @@ def test_nothing_besides_a_body_is_read_without_bound(data: bytes) -> None:
         pytest.param(CHUNKED + b"0\r\nx:", b"y", id="trailer's value"),
     ],
 )
-def test_what_has_no_end_is_refused_in_time(begin: bytes, more: bytes) -> None:
+def test_endless_input_is_refused_at_the_limit(begin: bytes, more: bytes) -> None:
     decoder = RequestDecoder(header_bytes=100)
     decoder.feed(begin)
     events = [event for _ in range(110 // len(more)) for event in decoder.feed(more)]
@@ -300,25 +300,25 @@ def test_what_has_no_end_is_refused_in_time(begin: bytes, more: bytes) -> None:
         pytest.param(CHUNKED + b"0\r\nx:", id="trailers"),
     ],
 )
-def test_reading_byte_by_byte_costs_by_the_byte_and_not_by_what_came_before(begin: bytes) -> None:
+def test_reading_byte_by_byte_takes_linear_time(begin: bytes) -> None:
     decoder = RequestDecoder(header_bytes=10_000)
     decoder.feed(begin)
     before = process_time()
     assert not any(decoder.feed(b"y") for _ in range(8192))
-    assert process_time() - before < 0.25  # a few ms, or about a second if all is looked at again for each byte
+    assert process_time() - before < 0.25  # a few ms, or about a second if everything is scanned again for each byte
 
 
-def test_a_limit_is_for_each_head_and_not_for_bodies() -> None:
+def test_the_limit_applies_to_each_head_and_not_to_bodies() -> None:
     body = POST + b"content-length: 500\r\n\r\n" + b"x" * 500
     chunks = CHUNKED + b"64\r\n" + b"x" * 100 + b"\r\n" + b"1\r\na\r\n" * 100 + b"0\r\n\r\n"
     assert verdicts(body + chunks + NEXT * 10 + body, 100) == {"whole"}
 
 
-def test_empty_lines_are_bounded_the_same_however_they_come() -> None:
+def test_the_limit_on_empty_lines_does_not_depend_on_how_they_are_split() -> None:
     assert len(verdicts(b"\r\n" * 100 + NEXT, 100)) == 1
 
 
-# -- what is known between events
+# -- between events
 
 
 @pytest.mark.parametrize(
@@ -342,20 +342,20 @@ def test_empty_lines_are_bounded_the_same_however_they_come() -> None:
     ],
 )
 def test_within_a_head(data: bytes, within: bool) -> None:
-    for pieces in splits(data):
+    for parts in splits(data):
         decoder = RequestDecoder(header_bytes=200)
-        for piece in pieces:
-            decoder.feed(piece)
+        for part in parts:
+            decoder.feed(part)
         assert decoder.within_head is within
 
 
-def test_no_bytes_are_no_event() -> None:
+def test_no_bytes_produce_no_event() -> None:
     assert requests_of(b"", GET, b"", b"\r\n", b"") == [head(), End()]
     assert RequestDecoder(header_bytes=LIMIT).feed(b"") == []
 
 
 @pytest.mark.parametrize("before", [b"", GET, NEXT, POST + b"content-length: 5\r\n\r\nhe", b"\x00"])
-def test_once_closed_it_reads_nothing(before: bytes) -> None:
+def test_a_closed_decoder_reads_nothing(before: bytes) -> None:
     decoder = RequestDecoder(header_bytes=100)
     decoder.feed(before)
     decoder.close()

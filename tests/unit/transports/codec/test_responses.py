@@ -1,4 +1,4 @@
-"""Answers of endpoints: what they are read as, and which end the connection."""
+"""Responses of endpoints: the events they are decoded to, and whether the connection can be reused."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from app.transports.http.codec.events import End, ResponseHead
 from app.transports.http.codec.responses import ResponseDecoder, ResponseError
-from tests.unit.transports.codec.given import Told, answers_of, joined, splits
+from tests.unit.transports.codec.given import Events, joined, responses_of, splits
 
 OK = b"HTTP/1.1 200 OK\r\n"
 WHOLE = OK + b"content-length: 2\r\n\r\nhi"
@@ -24,29 +24,29 @@ def head(*fields: tuple[bytes, bytes], **more: Any) -> ResponseHead:
     )
 
 
-WHOLE_TOLD = [head(CL, content_length=2), b"hi", End()]
+WHOLE_EVENTS = [head(CL, content_length=2), b"hi", End()]
 
 
-def every(data: bytes, **how: Any) -> Told:
-    """What is told of `data`, if it is the same however it is cut."""
-    whole = answers_of(data, **how)
-    assert all(answers_of(*pieces, **how) == whole for pieces in splits(data))
+def every(data: bytes, **how: Any) -> Events:
+    """The events of `data`. Asserts that they are the same however it is split."""
+    whole = responses_of(data, **how)
+    assert all(responses_of(*parts, **how) == whole for parts in splits(data))
     return whole
 
 
 def fails(data: bytes, **how: Any) -> bool:
-    """Whether it is taken for a fault however it is cut, at the latest when the connection ends."""
-    return all(answers_of(*pieces, ends=True, **how)[-1] is ResponseError for pieces in splits(data))
+    """Whether it is an error however it is split, at the latest when the connection ends."""
+    return all(responses_of(*parts, ends=True, **how)[-1] is ResponseError for parts in splits(data))
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "events"),
     [
-        pytest.param(WHOLE, WHOLE_TOLD, id="length"),
+        pytest.param(WHOLE, WHOLE_EVENTS, id="length"),
         pytest.param(OK + b"Content-Length: 2\r\n\r\n\r\n", [head(CL, content_length=2), b"\r\n", End()], id="a body of line ends"),
         pytest.param(OK + b"content-length: 0\r\n\r\n", [head((b"content-length", b"0"), content_length=0), End()], id="length 0"),
-        pytest.param(OK + b"content-length: 2 \r\n\r\nhi", WHOLE_TOLD, id="white space after a value"),
-        pytest.param(OK + b"content-length:\t2\t\r\n\r\nhi", WHOLE_TOLD, id="tabs around a value"),
+        pytest.param(OK + b"content-length: 2 \r\n\r\nhi", WHOLE_EVENTS, id="white space after a value"),
+        pytest.param(OK + b"content-length:\t2\t\r\n\r\nhi", WHOLE_EVENTS, id="tabs around a value"),
         pytest.param(OK + b"transfer-encoding: chunked \t\r\n\r\n0\r\n\r\n", [head(TE), End()], id="white space after the coding"),
         pytest.param(CHUNKED + b"0\r\n\r\n", [head(TE), End()], id="chunked and empty"),
         pytest.param(CHUNKED + b"1\r\nh\r\n1;x=y\r\ni\r\n0\r\n\r\n", [head(TE), b"hi", End()], id="chunks"),
@@ -65,24 +65,24 @@ def fails(data: bytes, **how: Any) -> bool:
         pytest.param(b"HTTP/1.0 200 OK\r\nconnection: keep-alive\r\ncontent-length: 2\r\n\r\nhi", [head((b"connection", b"keep-alive"), CL, content_length=2), b"hi", End()], id="HTTP/1.0 kept alive"),
     ],
 )  # fmt: skip
-def test_an_answer_is_read_however_it_comes(data: bytes, told: Told) -> None:
-    assert every(data) == told
+def test_a_response_is_read_however_it_is_split(data: bytes, events: Events) -> None:
+    assert every(data) == events
 
 
-def test_an_answer_that_is_whole_is_not_changed_by_the_connection_s_end() -> None:
-    assert every(WHOLE, ends=True) == WHOLE_TOLD
+def test_the_end_of_the_connection_does_not_change_a_complete_response() -> None:
+    assert every(WHOLE, ends=True) == WHOLE_EVENTS
 
 
 @pytest.mark.parametrize("data", [b"HTTP/1.1 204 N\r\n", b"HTTP/1.1 304 N\r\n"])
 @pytest.mark.parametrize("field", [b"transfer-encoding: chunked\r\n", b"content-length: 2\r\n"])
-def test_an_answer_that_can_have_no_body_ends_with_its_head(data: bytes, field: bytes) -> None:
-    told = every(data + field + b"\r\n")
-    assert ([told[0].bodiless, type(told[-1])], len(told)) == ([True, End], 2)
+def test_a_response_that_can_not_have_a_body_ends_with_its_head(data: bytes, field: bytes) -> None:
+    events = every(data + field + b"\r\n")
+    assert ([events[0].bodiless, type(events[-1])], len(events)) == ([True, End], 2)
 
 
 @pytest.mark.parametrize("fields", [b"", b"connection: close\r\n", b"connection: keep-alive\r\n"])
 @pytest.mark.parametrize("version", [b"1.0", b"1.1"])
-def test_a_body_without_a_length_goes_on_until_the_connection_ends(version: bytes, fields: bytes) -> None:
+def test_a_body_without_a_length_ends_with_the_connection(version: bytes, fields: bytes) -> None:
     data = b"HTTP/%b 200 OK\r\n%b\r\nhi\r\n\r\n%b" % (version, fields, WHOLE)
     assert every(data)[1:] == [b"hi\r\n\r\n" + WHOLE]
     assert every(data, ends=True)[1:] == [b"hi\r\n\r\n" + WHOLE, LAST]
@@ -92,7 +92,7 @@ def test_an_empty_body_without_a_length() -> None:
     assert every(OK + b"\r\n", ends=True) == [head(), LAST]
 
 
-# -- interim answers
+# -- interim responses
 
 
 @pytest.mark.parametrize(
@@ -106,22 +106,22 @@ def test_an_empty_body_without_a_length() -> None:
         pytest.param(b"HTTP/1.1 100 C\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n", id="an offer"),
     ],
 )
-def test_interim_answers_are_passed_over(interim: bytes) -> None:
-    assert every(interim + WHOLE) == WHOLE_TOLD
+def test_interim_responses_are_skipped(interim: bytes) -> None:
+    assert every(interim + WHOLE) == WHOLE_EVENTS
 
 
-def test_an_interim_answer_has_no_body() -> None:
-    told = every(b"HTTP/1.1 100 C\r\ncontent-length: 500\r\n\r\n" + WHOLE)
-    assert told in (WHOLE_TOLD, [ResponseError])
+def test_an_interim_response_has_no_body() -> None:
+    events = every(b"HTTP/1.1 100 C\r\ncontent-length: 500\r\n\r\n" + WHOLE)
+    assert events in (WHOLE_EVENTS, [ResponseError])
 
 
 @pytest.mark.parametrize("interim", [b"HTTP/1.1 100 C\r\n\r\n", b"HTTP/1.1 100 C\r\n\r\n" * 3])
-def test_an_interim_answer_is_no_answer(interim: bytes) -> None:
+def test_an_interim_response_is_not_a_response(interim: bytes) -> None:
     assert every(interim, ends=True) == [ResponseError]
 
 
 @pytest.mark.parametrize("fields", [b"", b"connection: upgrade\r\nupgrade: websocket\r\n", b"content-length: 2\r\n"])
-def test_a_change_of_protocol_is_a_fault(fields: bytes) -> None:
+def test_a_change_of_protocol_is_an_error(fields: bytes) -> None:
     assert every(b"HTTP/1.1 101 S\r\n" + fields + b"\r\nhi") == [ResponseError]
 
 
@@ -143,23 +143,23 @@ def test_a_change_of_protocol_is_a_fault(fields: bytes) -> None:
         pytest.param(b"HTTP/1.1 304 N\r\ncontent-length: 2\r\n\r\n", id="304"),
     ],
 )
-def test_the_answer_to_head_ends_with_its_head(before: bytes, data: bytes) -> None:
-    told = every(before + data, head_only=True)
-    assert [(type(event), getattr(event, "bodiless", None)) for event in told] == [(ResponseHead, True), (End, None)]
+def test_the_response_to_head_ends_with_its_head(before: bytes, data: bytes) -> None:
+    events = every(before + data, head_only=True)
+    assert [(type(event), getattr(event, "bodiless", None)) for event in events] == [(ResponseHead, True), (End, None)]
 
 
 @pytest.mark.parametrize(
     "fields", [b"content-length: 2\r\n", b"content-length: 0\r\n", b"transfer-encoding: chunked\r\n", b""]
 )
 @pytest.mark.parametrize("more", [b"hi", b"2\r\nhi\r\n0\r\n\r\n", WHOLE])
-def test_a_body_after_the_answer_to_head_is_never_told_and_ends_the_connection(fields: bytes, more: bytes) -> None:
-    for pieces in splits(OK + fields + b"\r\n" + more):
-        told = answers_of(*pieces, head_only=True)
-        assert not any(isinstance(event, bytes) for event in told)
-        assert told[-1] in (ResponseError, LAST)
+def test_a_body_in_response_to_head_is_dropped_and_ends_the_connection(fields: bytes, more: bytes) -> None:
+    for parts in splits(OK + fields + b"\r\n" + more):
+        events = responses_of(*parts, head_only=True)
+        assert not any(isinstance(event, bytes) for event in events)
+        assert events[-1] in (ResponseError, LAST)
 
 
-# -- faults
+# -- errors
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_a_body_after_the_answer_to_head_is_never_told_and_ends_the_connection(f
         pytest.param(CHUNKED + b"2\r\nhi\r\n0\r\nx: y\r\n", id="in trailers"),
     ],
 )
-def test_an_answer_that_is_cut_off_is_a_fault(data: bytes) -> None:
+def test_a_truncated_response_is_an_error(data: bytes) -> None:
     assert fails(data)
     assert ResponseError not in every(data)
 
@@ -189,21 +189,21 @@ def test_an_answer_that_is_cut_off_is_a_fault(data: bytes) -> None:
 @pytest.mark.parametrize(
     "more", [WHOLE, b"x", b"H", b"HTTP/1.1 100 C\r\n\r\n", b"\r\n", b"\n", b"\r", b"\r\n" + WHOLE, b"\x00"]
 )
-def test_data_that_nothing_asked_for_is_a_fault(first: bytes, more: bytes) -> None:
-    assert all(answers_of(*pieces)[-1] in (ResponseError, LAST) for pieces in splits(first + more))
-    assert answers_of(first, more)[-1] is ResponseError
+def test_data_after_the_response_is_an_error(first: bytes, more: bytes) -> None:
+    assert all(responses_of(*parts)[-1] in (ResponseError, LAST) for parts in splits(first + more))
+    assert responses_of(first, more)[-1] is ResponseError
 
 
-def test_data_before_a_request_is_a_fault() -> None:
-    with pytest.raises(ResponseError, match="nothing had asked"):
+def test_data_before_a_request_is_an_error() -> None:
+    with pytest.raises(ResponseError, match="without a request"):
         ResponseDecoder(header_bytes=100).feed(WHOLE)
 
 
-def test_the_end_of_a_connection_that_is_not_in_use_is_no_fault() -> None:
+def test_the_end_of_an_idle_connection_is_not_an_error() -> None:
     assert ResponseDecoder(header_bytes=100).end() == []
 
 
-FAULTS = {
+INVALID = {
     "CL and TE": OK + b"content-length: 2\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n",
     "TE and CL": OK + b"transfer-encoding: chunked\r\ncontent-length: 2\r\n\r\n2\r\nhi\r\n0\r\n\r\n",
     "equal lengths": OK + b"content-length: 2\r\ncontent-length: 2\r\n\r\nhi",
@@ -259,12 +259,12 @@ FAULTS = {
     "space before": b" " + WHOLE,
     "LF before": b"\n" + WHOLE,
     "CR before": b"\r" + WHOLE,
-    "status below 100 in place of an interim answer": b"HTTP/1.1 099 C\r\n\r\n" + WHOLE,
-    "status 0 in place of an interim answer": b"HTTP/1.1 000 C\r\n\r\n" + WHOLE,
-    "interim answer in HTTP/2.0": b"HTTP/2.0 100 C\r\n\r\n" + WHOLE,
-    "interim answer in HTTP/0.9": b"HTTP/0.9 100 C\r\n\r\n" + WHOLE,
-    "LF after an interim answer": b"HTTP/1.1 100 C\r\n\r\n\n" + WHOLE,
-    "CR after an interim answer": b"HTTP/1.1 100 C\r\n\r\n\r" + WHOLE,
+    "status below 100 in place of an interim response": b"HTTP/1.1 099 C\r\n\r\n" + WHOLE,
+    "status 0 in place of an interim response": b"HTTP/1.1 000 C\r\n\r\n" + WHOLE,
+    "interim response in HTTP/2.0": b"HTTP/2.0 100 C\r\n\r\n" + WHOLE,
+    "interim response in HTTP/0.9": b"HTTP/0.9 100 C\r\n\r\n" + WHOLE,
+    "LF after an interim response": b"HTTP/1.1 100 C\r\n\r\n\n" + WHOLE,
+    "CR after an interim response": b"HTTP/1.1 100 C\r\n\r\n\r" + WHOLE,
     "chunk size by 0x": CHUNKED + b"0x2\r\nhi\r\n0\r\n\r\n",
     "negative chunk size": CHUNKED + b"-2\r\nhi\r\n0\r\n\r\n",
     "space after a chunk size": CHUNKED + b"2 \r\nhi\r\n0\r\n\r\n",
@@ -281,15 +281,15 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("data", [pytest.param(data, id=what) for what, data in FAULTS.items()])
-def test_what_is_no_answer_is_a_fault_however_it_comes(data: bytes) -> None:
+@pytest.mark.parametrize("data", [pytest.param(data, id=what) for what, data in INVALID.items()])
+def test_an_invalid_response_is_an_error_however_it_is_split(data: bytes) -> None:
     assert fails(data)
 
 
 @pytest.mark.parametrize(
-    "data", [pytest.param(data, id=what) for what, data in FAULTS.items() if not data.startswith(CHUNKED)]
+    "data", [pytest.param(data, id=what) for what, data in INVALID.items() if not data.startswith(CHUNKED)]
 )
-def test_what_is_no_answer_to_head_is_a_fault_however_it_comes(data: bytes) -> None:
+def test_an_invalid_response_to_head_is_an_error_however_it_is_split(data: bytes) -> None:
     assert fails(data, head_only=True)
 
 
@@ -300,7 +300,7 @@ def test_what_is_no_answer_to_head_is_a_fault_however_it_comes(data: bytes) -> N
         for field in (b"", b"connection: keep-alive\r\n")
     ],
 )
-def test_after_chunks_in_http_1_0_the_connection_is_not_used_again(data: bytes) -> None:
+def test_after_chunks_in_http_1_0_the_connection_is_not_reused(data: bytes) -> None:
     assert every(data)[-1] in (ResponseError, LAST)
 
 
@@ -322,15 +322,15 @@ def test_after_chunks_in_http_1_0_the_connection_is_not_used_again(data: bytes) 
         ("1.0", b"close\r\nconnection: keep-alive", False),
     ],
 )
-def test_whether_the_connection_can_be_used_again(version: str, connection: bytes, reusable: bool) -> None:
-    told = every(b"HTTP/%b 200 OK\r\nconnection: %b\r\ncontent-length: 0\r\n\r\n" % (version.encode(), connection))
-    assert told[-1] == End((), reusable=reusable)
+def test_whether_the_connection_can_be_reused(version: str, connection: bytes, reusable: bool) -> None:
+    events = every(b"HTTP/%b 200 OK\r\nconnection: %b\r\ncontent-length: 0\r\n\r\n" % (version.encode(), connection))
+    assert events[-1] == End((), reusable=reusable)
 
 
 # -- one after the other
 
 
-def test_a_connection_brings_one_answer_per_request() -> None:
+def test_a_connection_carries_one_response_per_request() -> None:
     decoder = ResponseDecoder(header_bytes=100)
     for expected in (
         WHOLE,
@@ -344,15 +344,15 @@ def test_a_connection_brings_one_answer_per_request() -> None:
     assert decoder.end() == []
 
 
-def test_what_was_asked_by_head_before_does_not_count() -> None:
+def test_an_earlier_head_request_has_no_effect() -> None:
     decoder = ResponseDecoder(header_bytes=100)
     decoder.expect(head_only=True)
     decoder.feed(OK + b"content-length: 0\r\n\r\n")
     decoder.expect()
-    assert joined(decoder.feed(WHOLE)) == WHOLE_TOLD
+    assert joined(decoder.feed(WHOLE)) == WHOLE_EVENTS
 
 
-def test_the_reason_and_trailers_of_the_answer_before_do_not_count() -> None:
+def test_the_reason_and_trailers_of_the_previous_response_are_forgotten() -> None:
     decoder = ResponseDecoder(header_bytes=200)
     decoder.expect()
     decoder.feed(b"HTTP/1.1 200 Good\r\ntransfer-encoding: chunked\r\n\r\n0\r\nx: y\r\n\r\n")
@@ -361,7 +361,7 @@ def test_the_reason_and_trailers_of_the_answer_before_do_not_count() -> None:
     assert (head_.reason, list(head_.headers), list(end.trailers)) == (b"", [CL], [])
 
 
-def test_once_closed_it_takes_no_data_and_has_nothing_to_end() -> None:
+def test_a_closed_decoder_takes_no_data_and_has_nothing_to_end() -> None:
     decoder = ResponseDecoder(header_bytes=100)
     decoder.expect()
     decoder.feed(OK)
@@ -375,18 +375,18 @@ def test_once_closed_it_takes_no_data_and_has_nothing_to_end() -> None:
 
 
 def padded(size: int) -> bytes:
-    """An answer of 204 whose head has `size` bytes."""
+    """A 204 response whose head has `size` bytes."""
     line = b"HTTP/1.1 204 N\r\n"
     return line + b"x: " + b"y" * (size - len(line) - 7) + b"\r\n\r\n"
 
 
 @pytest.mark.parametrize("over", [-1, 0])
-def test_a_head_as_large_as_the_limit_is_read_however_it_comes(over: int) -> None:
+def test_a_head_as_large_as_the_limit_is_read_however_it_is_split(over: int) -> None:
     assert every(padded(100 + over), limit=100)[-1] == End()
 
 
 @pytest.mark.parametrize("over", [1, 2, 10, 18, 30, 100])
-def test_a_head_over_the_limit_is_a_fault_however_it_comes(over: int) -> None:
+def test_a_head_over_the_limit_is_an_error_however_it_is_split(over: int) -> None:
     assert every(padded(100 + over), limit=100) == [ResponseError]
 
 
@@ -397,14 +397,14 @@ def test_a_head_over_the_limit_is_a_fault_however_it_comes(over: int) -> None:
         pytest.param(b"HTTP/1.1 204 N\r\n" + b"x" * 200 + b": y\r\n\r\n", id="name"),
         pytest.param(b"HTTP/1.1 204 N\r\nx:" + b" " * 200 + b"y\r\n\r\n", id="white space before a value"),
         pytest.param(b"HTTP/1.1 204 N\r\n" + b"a:\r\n" * 50 + b"\r\n", id="many small ones"),
-        pytest.param(b"HTTP/1.1 100 C\r\nx: " + b"y" * 200 + b"\r\n\r\n" + WHOLE, id="interim answer"),
+        pytest.param(b"HTTP/1.1 100 C\r\nx: " + b"y" * 200 + b"\r\n\r\n" + WHOLE, id="interim response"),
         pytest.param(CHUNKED + b"1;" + b"x" * 200 + b"\r\na\r\n0\r\n\r\n", id="chunk extension"),
         pytest.param(CHUNKED + b"0" * 200 + b"1\r\na\r\n0\r\n\r\n", id="zeros before a chunk's size"),
         pytest.param(CHUNKED + b"1\r\na\r\n0\r\nx: " + b"y" * 200 + b"\r\n\r\n", id="trailer"),
     ],
 )
-def test_nothing_besides_a_body_is_read_without_bound(data: bytes) -> None:
-    assert all(answers_of(*pieces, limit=100)[-1] is ResponseError for pieces in splits(data))
+def test_everything_but_a_body_has_a_limit(data: bytes) -> None:
+    assert all(responses_of(*parts, limit=100)[-1] is ResponseError for parts in splits(data))
 
 
 @pytest.mark.parametrize(
@@ -420,11 +420,11 @@ def test_nothing_besides_a_body_is_read_without_bound(data: bytes) -> None:
         pytest.param(CHUNKED + b"0\r\nx:", b"y", id="trailer"),
     ],
 )
-def test_what_has_no_end_is_a_fault_in_time(begin: bytes, more: bytes) -> None:
-    assert answers_of(begin, *[more] * (110 // len(more)), limit=100)[-1] is ResponseError
+def test_endless_input_is_an_error_at_the_limit(begin: bytes, more: bytes) -> None:
+    assert responses_of(begin, *[more] * (110 // len(more)), limit=100)[-1] is ResponseError
 
 
-def test_a_limit_is_for_each_head_and_not_for_bodies() -> None:
+def test_the_limit_applies_to_each_head_and_not_to_bodies() -> None:
     for data in (
         OK + b"content-length: 500\r\n\r\n" + b"x" * 500,
         CHUNKED + b"1\r\na\r\n" * 200 + b"0\r\n\r\n",

@@ -1,4 +1,4 @@
-"""What could be read in two ways is read in none, however it is cut, and nothing after it is read at all."""
+"""Ambiguous requests are refused however they are split, and nothing after them is read."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ REQUEST_LINES = [
     line("space in place of a version", b"GET / "),
     refused("HTTP/2 from the start", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"),
     refused("TLS", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"),
-    refused("an answer", b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"),
+    refused("a response", b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"),
     line("CONNECT", b"CONNECT h:80 HTTP/1.1", UnsupportedError),
     line("CONNECT to a path", b"CONNECT /x HTTP/1.1", UnsupportedError),
     line("OPTIONS *", b"OPTIONS * HTTP/1.1", UnsupportedError),
@@ -441,24 +441,24 @@ CASES = [
 
 
 @pytest.mark.parametrize(("data", "error"), CASES)
-def test_it_is_refused_however_it_comes(data: bytes, error: type[Exception]) -> None:
+def test_it_is_refused_however_it_is_split(data: bytes, error: type[Exception]) -> None:
     whole = requests_of(data)
     assert whole[-1] is error
     assert not any(isinstance(event, End) for event in whole)
-    assert all(requests_of(*pieces) == whole for pieces in splits(data))
+    assert all(requests_of(*parts) == whole for parts in splits(data))
 
 
 @pytest.mark.parametrize(("data", "error"), CASES)
-def test_after_it_nothing_is_read(data: bytes, error: type[Exception]) -> None:
+def test_nothing_after_it_is_read(data: bytes, error: type[Exception]) -> None:
     whole = requests_of(data)
     assert [requests_of(data + NEXT), requests_of(data, NEXT), requests_of(data, NEXT, NEXT)] == [whole] * 3
 
 
 @pytest.mark.parametrize(("data", "error"), CASES)
-def test_it_is_refused_after_a_request_that_is_not(data: bytes, error: type[Exception]) -> None:
-    told = [*FIRST, *requests_of(data)]
-    assert told[-1] is error
-    assert all(requests_of(*pieces) == told for pieces in splits(NEXT + data))
+def test_it_is_refused_after_a_valid_request(data: bytes, error: type[Exception]) -> None:
+    events = [*FIRST, *requests_of(data)]
+    assert events[-1] is error
+    assert all(requests_of(*parts) == events for parts in splits(NEXT + data))
 
 
 BETWEEN = [
@@ -492,10 +492,10 @@ BEFORE = [
 
 @pytest.mark.parametrize("between", [pytest.param(value, id=what) for what, value in BETWEEN])
 @pytest.mark.parametrize("before", [pytest.param(value, id=what) for what, value in BEFORE])
-def test_between_requests_there_are_only_empty_lines(before: bytes, between: bytes) -> None:
-    told = [*requests_of(before), BadRequestError]
-    assert all(requests_of(*pieces) == told for pieces in splits(before + between + NEXT))
-    assert requests_of(NEXT + before + between + NEXT + NEXT) == [*FIRST, *told]
+def test_only_empty_lines_are_allowed_between_requests(before: bytes, between: bytes) -> None:
+    events = [*requests_of(before), BadRequestError]
+    assert all(requests_of(*parts) == events for parts in splits(before + between + NEXT))
+    assert requests_of(NEXT + before + between + NEXT + NEXT) == [*FIRST, *events]
 
 
 SMUGGLED = b"GET /evil HTTP/1.1\r\nhost: h\r\n\r\n"
@@ -513,12 +513,12 @@ SMUGGLED = b"GET /evil HTTP/1.1\r\nhost: h\r\n\r\n"
         pytest.param(POST + b"connection: upgrade\r\nupgrade:\r\ncontent-length: %d\r\n\r\n" % len(SMUGGLED) + SMUGGLED, id="nothing offered"),
         pytest.param(POST + b"connection: content-length\r\ncontent-length: %d\r\n\r\n" % len(SMUGGLED) + SMUGGLED, id="length as an option of the connection"),
         pytest.param(b"POST / HTTP/1.0\r\ncontent-length: 0\r\n\r\n" + SMUGGLED, id="after HTTP/1.0"),
-        pytest.param(b"POST / HTTP/1.0\r\nconnection: keep-alive, close\r\ncontent-length: 0\r\n\r\n" + SMUGGLED, id="after HTTP/1.0 that is to close"),
+        pytest.param(b"POST / HTTP/1.0\r\nconnection: keep-alive, close\r\ncontent-length: 0\r\n\r\n" + SMUGGLED, id="after HTTP/1.0 that closes"),
         pytest.param(POST + b"connection: close\r\n\r\n" + SMUGGLED, id="after the last"),
         pytest.param(b"GET / HTTP/1.1\r\nhost: h\r\nx: \n\n" + SMUGGLED, id="after lone LF"),
         pytest.param(CHUNKED + b"0\r\n\n" + SMUGGLED, id="after a lone LF in chunks"),
     ],
 )  # fmt: skip
-def test_a_smuggled_request_is_never_told(data: bytes) -> None:
-    for pieces in splits(data):
-        assert "/evil" not in [getattr(event, "target", None) for event in requests_of(*pieces)]
+def test_a_smuggled_request_is_never_reported(data: bytes) -> None:
+    for parts in splits(data):
+        assert "/evil" not in [getattr(event, "target", None) for event in requests_of(*parts)]

@@ -1,4 +1,4 @@
-"""Certificates as a proxy meets them: real handshakes over gRPC."""
+"""Certificates for proxies: real handshakes over gRPC."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ GUARD = 20
 
 
 def named(name: str, *, clients: bool = False) -> Identity:
-    """One of the tests' certificates."""
+    """One of the test certificates."""
     files = ServerTls(str(TLS / f"{name}.pem"), str(TLS / f"{name}.key"), str(TLS / "ca.pem") if clients else "")
     return read_identity(files)
 
 
 @asynccontextmanager
 async def serving(certificates: Certificates) -> AsyncIterator[int]:
-    """A server that shows them, and its port."""
+    """A server that presents them; its port."""
     server = grpc.aio.server()
     add_HealthServicer_to_server(Health(lambda: True), server)
     port = server.add_secure_port("localhost:0", certificates.credentials())
@@ -44,25 +44,25 @@ async def serving(certificates: Certificates) -> AsyncIterator[int]:
         await server.stop(None)
 
 
-async def is_let_in(port: int, authorities: bytes, *, client: bool = False, name: str = "localhost") -> bool:
+async def is_accepted(port: int, authorities: bytes, *, client: bool = False, name: str = "localhost") -> bool:
     """Whether a new connection that trusts `authorities` can be used."""
     key, chain = ((TLS / "client.key").read_bytes(), (TLS / "client.pem").read_bytes()) if client else (None, None)
     credentials = grpc.ssl_channel_credentials(authorities, key, chain)
     options = (("grpc.ssl_target_name_override", name), ("grpc.use_local_subchannel_pool", 1))
     async with grpc.aio.secure_channel(f"localhost:{port}", credentials, options) as channel:
         try:
-            answer = await HealthStub(channel).Check(HealthCheckRequest(), timeout=GUARD)
+            response = await HealthStub(channel).Check(HealthCheckRequest(), timeout=GUARD)
         except grpc.aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.UNAVAILABLE:
                 return False
             raise
-    return bool(answer.status == HealthCheckResponse.SERVING)
+    return bool(response.status == HealthCheckResponse.SERVING)
 
 
-# -- a certificate made for the process
+# -- a generated certificate
 
 
-def test_a_certificate_made_for_the_process_vouches_for_itself() -> None:
+def test_a_generated_certificate_is_self_signed() -> None:
     made = x509.load_pem_x509_certificate(self_signed(NOW).certificate)
     made.verify_directly_issued_by(made)
     assert made.subject == made.issuer
@@ -72,14 +72,14 @@ def test_a_certificate_made_for_the_process_vouches_for_itself() -> None:
     assert names.get_values_for_type(x509.DNSName) == ["pointsman", "localhost"]
 
 
-def test_its_key_is_its_own() -> None:
+def test_the_key_belongs_to_it() -> None:
     made = self_signed(NOW)
     key = load_pem_private_key(made.key, None).public_key()
     assert key == x509.load_pem_x509_certificate(made.certificate).public_key()
     assert made.client_authorities is None
 
 
-def test_no_two_are_the_same() -> None:
+def test_no_two_are_equal() -> None:
     one, other = (x509.load_pem_x509_certificate(self_signed(NOW).certificate) for _ in range(2))
     assert one.serial_number != other.serial_number
     assert one.public_key() != other.public_key()
@@ -89,25 +89,25 @@ def test_no_two_are_the_same() -> None:
 async def test_it_can_be_verified_by_its_names(name: str) -> None:
     made = self_signed(dt.datetime.now(dt.UTC))
     async with serving(Certificates(made)) as port:
-        assert await is_let_in(port, made.certificate, name=name)
+        assert await is_accepted(port, made.certificate, name=name)
 
 
-async def test_it_is_not_trusted_by_who_does_not_know_it() -> None:
+async def test_it_is_not_trusted_by_a_client_without_it() -> None:
     now = dt.datetime.now(dt.UTC)
     async with serving(Certificates(self_signed(now))) as port:
-        assert not await is_let_in(port, self_signed(now).certificate)
+        assert not await is_accepted(port, self_signed(now).certificate)
 
 
-async def test_it_is_for_no_other_name() -> None:
+async def test_it_is_not_valid_for_another_name() -> None:
     made = self_signed(dt.datetime.now(dt.UTC))
     async with serving(Certificates(made)) as port:
-        assert not await is_let_in(port, made.certificate, name="example.com")
+        assert not await is_accepted(port, made.certificate, name="example.com")
 
 
 # -- files
 
 
-def test_an_identity_is_what_its_files_hold() -> None:
+def test_an_identity_is_read_from_files() -> None:
     assert named("server") == Identity(
         (TLS / "server.pem").read_bytes(), (TLS / "server.key").read_bytes(), client_authorities=None
     )
@@ -122,60 +122,60 @@ def test_a_file_that_can_not_be_read_is_an_os_error_that_names_it(missing: int, 
         read_identity(ServerTls(*files))
 
 
-# -- what a proxy meets
+# -- what a proxy sees
 
 
 async def test_a_certificate_of_an_authority_is_trusted_by_it() -> None:
     async with serving(Certificates(named("server"))) as port:
-        assert await is_let_in(port, CA)
+        assert await is_accepted(port, CA)
 
 
 @pytest.mark.parametrize("client", [False, True])
-async def test_a_client_must_show_a_certificate_where_that_is_asked_for(client: bool) -> None:
+async def test_a_client_must_present_a_certificate_if_required(client: bool) -> None:
     async with serving(Certificates(named("server", clients=True))) as port:
-        assert await is_let_in(port, CA, client=client) is client
+        assert await is_accepted(port, CA, client=client) is client
 
 
-async def test_a_certificate_of_another_authority_lets_no_client_in() -> None:
-    identity = Identity(named("server").certificate, named("server").key, three()[0].certificate)
+async def test_a_client_certificate_of_another_authority_is_refused() -> None:
+    identity = Identity(named("server").certificate, named("server").key, three_identities()[0].certificate)
     async with serving(Certificates(identity)) as port:
-        assert not await is_let_in(port, CA, client=True)
+        assert not await is_accepted(port, CA, client=True)
 
 
-async def meets(port: int, identity: Identity) -> bool:
-    """Whether the next connection meets this one, which is an authority of its own."""
-    return await is_let_in(port, identity.certificate)
+async def gets(port: int, identity: Identity) -> bool:
+    """Whether the next connection gets this self-signed certificate."""
+    return await is_accepted(port, identity.certificate)
 
 
-def three() -> list[Identity]:
+def three_identities() -> list[Identity]:
     now = dt.datetime.now(dt.UTC)
     return [self_signed(now) for _ in range(3)]
 
 
-async def test_a_renewed_certificate_counts_for_the_next_connection() -> None:
-    first, second, third = three()
+async def test_a_renewed_certificate_is_used_for_the_next_connection() -> None:
+    first, second, third = three_identities()
     certificates = Certificates(first)
     async with serving(certificates) as port:
-        assert await meets(port, first)
+        assert await gets(port, first)
         certificates.renew(second)
-        assert (await meets(port, second), await meets(port, first)) == (True, False)
+        assert (await gets(port, second), await gets(port, first)) == (True, False)
         certificates.renew(third)
         certificates.renew(second)
-        assert (await meets(port, second), await meets(port, third)) == (True, False)
+        assert (await gets(port, second), await gets(port, third)) == (True, False)
 
 
-async def test_a_certificate_may_be_renewed_before_anybody_meets_it() -> None:
-    first, second, _ = three()
+async def test_a_certificate_may_be_renewed_before_the_first_connection() -> None:
+    first, second, _ = three_identities()
     certificates = Certificates(first)
     certificates.renew(second)
     async with serving(certificates) as port:
-        assert await meets(port, second)
+        assert await gets(port, second)
 
 
-def test_a_server_that_asks_is_told_what_is_new_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_gets_a_renewed_certificate_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asks: list[Callable[[], object]] = []
     monkeypatch.setattr(grpc, "dynamic_ssl_server_credentials", lambda _, ask, __: asks.append(ask))
-    first, second, _ = three()
+    first, second, _ = three_identities()
     certificates = Certificates(first)
     certificates.credentials()
     (ask,) = asks
@@ -187,46 +187,46 @@ def test_a_server_that_asks_is_told_what_is_new_once(monkeypatch: pytest.MonkeyP
 
 
 async def test_connections_that_are_open_stay_open() -> None:
-    first, second, _ = three()
+    first, second, _ = three_identities()
     certificates = Certificates(first)
     async with serving(certificates) as port:
         credentials = grpc.ssl_channel_credentials(first.certificate)
         async with grpc.aio.secure_channel(f"localhost:{port}", credentials) as channel:
             for identity in (first, second):
                 certificates.renew(identity)
-                answer = await HealthStub(channel).Check(HealthCheckRequest(), timeout=GUARD)
-                assert answer.status == HealthCheckResponse.SERVING
+                response = await HealthStub(channel).Check(HealthCheckRequest(), timeout=GUARD)
+                assert response.status == HealthCheckResponse.SERVING
 
 
-async def test_renewed_authorities_count_for_the_next_connection() -> None:
-    other = Identity(named("server").certificate, named("server").key, three()[0].certificate)
+async def test_renewed_authorities_are_used_for_the_next_connection() -> None:
+    other = Identity(named("server").certificate, named("server").key, three_identities()[0].certificate)
     certificates = Certificates(other)
     async with serving(certificates) as port:
-        assert not await is_let_in(port, CA, client=True)
+        assert not await is_accepted(port, CA, client=True)
         certificates.renew(named("server", clients=True))
-        assert await is_let_in(port, CA, client=True)
+        assert await is_accepted(port, CA, client=True)
 
 
-async def test_every_server_that_shows_it_is_told_of_a_renewed_one() -> None:
-    first, second, _ = three()
+async def test_every_server_uses_a_renewed_certificate() -> None:
+    first, second, _ = three_identities()
     certificates = Certificates(first)
     async with serving(certificates) as port, serving(certificates) as other:
         certificates.renew(second)
-        assert [await meets(port, second), await meets(other, second)] == [True, True]
+        assert [await gets(port, second), await gets(other, second)] == [True, True]
 
 
-async def test_a_server_that_is_opened_later_takes_nothing_from_the_first() -> None:
-    first, second, _ = three()
+async def test_later_credentials_do_not_affect_the_first_server() -> None:
+    first, second, _ = three_identities()
     certificates = Certificates(first)
     async with serving(certificates) as port:
         certificates.renew(second)
-        certificates.credentials()  # as when another port is prepared, and then abandoned
-        assert await meets(port, second)
+        certificates.credentials()  # as if another port were prepared and then abandoned
+        assert await gets(port, second)
 
 
-def test_a_key_that_does_not_go_with_its_certificate_is_told_with_both_files(tmp_path: Path) -> None:
+def test_a_mismatched_key_is_an_os_error_that_names_both_files(tmp_path: Path) -> None:
     one, other = (self_signed(dt.datetime.now(dt.UTC)) for _ in range(2))
     (tmp_path / "tls.crt").write_bytes(one.certificate)
     (tmp_path / "tls.key").write_bytes(other.key)
-    with pytest.raises(OSError, match=r"tls\.crt, .*tls\.key: they are no certificate and key that go together"):
+    with pytest.raises(OSError, match=r"tls\.crt, .*tls\.key: not a certificate and its key"):
         read_identity(ServerTls(str(tmp_path / "tls.crt"), str(tmp_path / "tls.key")))

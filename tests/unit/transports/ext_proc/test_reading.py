@@ -1,4 +1,4 @@
-"""What is read of a proxy's messages: headers, where a request may go, who served it, and why nobody did."""
+"""Reading a proxy's messages: headers, the subset for a request, the serving endpoint, and failures."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ def headers(*fields: tuple[str, bytes | str]) -> HttpHeaders:
         pytest.param([("X-A", b"Yes")], {"x-a": "Yes"}, id="name in upper case"),
         pytest.param([("a", b"1"), ("A", "2"), ("a", b"3")], {"a": "1, 2, 3"}, id="repeated"),
         pytest.param([("a", b"")], {"a": ""}, id="empty"),
-        pytest.param([("a", b"\xff")], {"a": "�"}, id="no text"),
-        pytest.param([("a", "é".encode())], {"a": "é"}, id="more than ASCII"),
+        pytest.param([("a", b"\xff")], {"a": "�"}, id="invalid UTF-8"),
+        pytest.param([("a", "é".encode())], {"a": "é"}, id="not ASCII"),
     ],
 )
 def test_headers_have_lower_case_names_and_one_value(given_headers: Any, expected: dict[str, str]) -> None:
     assert headers_of(headers(*given_headers)) == expected
 
 
-def test_bytes_go_before_text() -> None:
+def test_bytes_take_precedence_over_text() -> None:
     head = headers(("a", b"bytes"))
     head.headers.headers[0].value = "text"
     assert headers_of(head) == {"a": "bytes"}
@@ -69,7 +69,7 @@ def test_bytes_go_before_text() -> None:
         ({":path": "/a", "x-original-path": "/b"}, "/a"),
     ],
 )
-def test_a_target_is_the_path_or_what_it_was(fields: dict[str, str], target: str) -> None:
+def test_the_target_is_the_path_or_an_original_path(fields: dict[str, str], target: str) -> None:
     assert target_of(fields) == target
 
 
@@ -83,18 +83,18 @@ def test_a_target_is_the_path_or_what_it_was(fields: dict[str, str], target: str
         ({"x-llm-d-model-name-rewrite": " ", "x-gateway-model-name-rewrite": " b "}, "b"),
     ],
 )
-def test_the_new_name_of_a_header_goes_before_the_old_one(fields: dict[str, str], model: str) -> None:
+def test_the_new_name_of_a_header_takes_precedence_over_the_old_one(fields: dict[str, str], model: str) -> None:
     assert model_rewrite_of(fields) == model
 
 
-# -- where a request may go
+# -- the subset
 
 
 @pytest.mark.parametrize(
     "message", [request_headers(), request_body(), request_trailers()], ids=["head", "body", "end"]
 )
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("subset", "expected"),
     [
         (["10.0.0.1:80"], {"10.0.0.1:80"}),
         (["10.0.0.1:80", "10.0.0.2:81"], {"10.0.0.1:80", "10.0.0.2:81"}),
@@ -112,19 +112,19 @@ def test_the_new_name_of_a_header_goes_before_the_old_one(fields: dict[str, str]
     ],
     ids=str,
 )
-def test_where_a_request_may_go_is_a_list_or_a_text(message: Any, said: Any, expected: set[str] | None) -> None:
-    hinting(message, said)
+def test_a_subset_is_a_list_or_a_string(message: Any, subset: Any, expected: set[str] | None) -> None:
+    hinting(message, subset)
     assert subset_of(message) == expected
 
 
-def test_who_says_nothing_of_where_a_request_may_go_allows_all() -> None:
+def test_without_a_subset_all_endpoints_are_allowed() -> None:
     other_key, other_namespace = request_headers(), request_headers()
     other_key.metadata_context.filter_metadata[SUBSET_NAMESPACE].update({"x": ["10.0.0.1:80"]})
     other_namespace.metadata_context.filter_metadata[BALANCING_NAMESPACE].update({SUBSET: ["10.0.0.1:80"]})
     assert [subset_of(message) for message in (request_headers(), other_key, other_namespace)] == [None] * 3
 
 
-def test_a_value_of_no_kind_says_nothing() -> None:
+def test_a_value_without_a_kind_is_no_subset() -> None:
     message = request_headers()
     message.metadata_context.filter_metadata[SUBSET_NAMESPACE].fields[SUBSET].SetInParent()
     assert subset_of(message) is None
@@ -133,20 +133,20 @@ def test_a_value_of_no_kind_says_nothing() -> None:
 @settings(max_examples=100, deadline=None)
 @given(text=st.text(max_size=30))
 def test_any_text_can_be_read(text: str) -> None:
-    for said in (text, [text], f"10.0.0.1:80,{text}"):
-        assert subset_of(hinting(request_headers(), said)) is not None
+    for subset in (text, [text], f"10.0.0.1:80,{text}"):
+        assert subset_of(hinting(request_headers(), subset)) is not None
     assert isinstance(served_by(answer_headers(served=text)), str)
 
 
-def test_a_very_long_port_is_nobody_s_address() -> None:
+def test_an_address_with_a_very_long_port_matches_no_endpoint() -> None:
     assert subset_of(hinting(request_headers(), "10.0.0.1:" + "1" * 5000)) == frozenset()
 
 
-# -- who served it
+# -- the serving endpoint
 
 
 @pytest.mark.parametrize(
-    ("told", "attribute", "expected"),
+    ("metadata", "attribute", "expected"),
     [
         ("10.0.0.1:80", None, "10.0.0.1:80"),
         (" 10.0.0.1:80 ", None, "10.0.0.1:80"),
@@ -158,12 +158,14 @@ def test_a_very_long_port_is_nobody_s_address() -> None:
         ("", None, ""),
     ],
 )
-def test_who_served_is_told_in_metadata_or_as_an_attribute(told: str, attribute: str | None, expected: str) -> None:
+def test_the_serving_endpoint_is_in_the_metadata_or_an_attribute(
+    metadata: str, attribute: str | None, expected: str
+) -> None:
     attributes = None if attribute is None else {"upstream.address": attribute}
-    assert served_by(answer_headers(served=told, attributes=attributes)) == expected
+    assert served_by(answer_headers(served=metadata, attributes=attributes)) == expected
 
 
-def test_metadata_of_another_kind_leaves_it_to_the_attribute() -> None:
+def test_unusable_metadata_leaves_it_to_the_attribute() -> None:
     other = answer_headers(attributes={"upstream.address": "10.0.0.2:80"})
     other.metadata_context.filter_metadata[BALANCING_NAMESPACE].update({SERVED: 7})
     others = answer_headers(attributes={"upstream.address": "10.0.0.2:80"})
@@ -171,13 +173,13 @@ def test_metadata_of_another_kind_leaves_it_to_the_attribute() -> None:
     assert [served_by(message) for message in (other, others)] == ["10.0.0.2:80"] * 2
 
 
-def test_attributes_of_another_filter_are_not_read() -> None:
+def test_attributes_of_another_filter_are_ignored() -> None:
     message = answer_headers()
     message.attributes["else"].update({"upstream.address": "10.0.0.2:80", "response.code_details": "upstream_reset"})
     assert (served_by(message), failure_of(message)) == ("", "")
 
 
-# -- why nobody did
+# -- failures
 
 
 @pytest.mark.parametrize(
@@ -194,7 +196,7 @@ def test_attributes_of_another_filter_are_not_read() -> None:
         ("", False),
     ],
 )
-def test_a_failure_of_an_endpoint_begins_as_envoy_has_it(details: str, is_failure: bool) -> None:
+def test_a_failure_of_an_endpoint_is_recognized_by_envoy_s_prefixes(details: str, is_failure: bool) -> None:
     message = answer_headers(503, attributes={"response.code_details": details})
     assert failure_of(message) == (details if is_failure else "")
 

@@ -1,4 +1,4 @@
-"""What a proxy is told: headers to set, bodies in chunks, and answers of the router's own."""
+"""Messages to a proxy: headers to set, bodies in chunks, and responses of the router's own."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ from tests.support.ext_proc import destination_of, removed_by, set_by
 WHERE = "10.0.0.1:80,[fd00::1]:81"
 
 
-def test_a_request_goes_on_with_its_destination_first() -> None:
+def test_the_destination_is_the_first_header_of_a_forwarded_request() -> None:
     change = forwarding(Forward(WHERE, set_headers=(("x-a", "1"), ("x-b", "é")), removed_headers=("x-c", "x-d")))
     assert list(set_by(change).items()) == [(DESTINATION, WHERE), ("x-a", "1"), ("x-b", "é")]
     assert (removed_by(change), change.clear_route_cache) == (["x-c", "x-d"], True)
     assert not change.HasField("body_mutation")
 
 
-def test_headers_take_the_place_of_those_of_that_name() -> None:
+def test_headers_replace_those_of_the_same_name() -> None:
     change = HeaderMutation()
     mutate(change, [("x-a", "1")])
     (option,) = change.set_headers
@@ -61,22 +61,22 @@ def test_headers_take_the_place_of_those_of_that_name() -> None:
 
 FORWARDS = {
     "only a destination": Forward(WHERE),
-    "another body": Forward(WHERE, b"new"),
+    "a replaced body": Forward(WHERE, b"new"),
     "headers": Forward(WHERE, set_headers=(("x-a", "1"),)),
-    "removed ones": Forward(WHERE, removed_headers=("x-b",)),
+    "removed headers": Forward(WHERE, removed_headers=("x-b",)),
     "scores": Forward(WHERE, scores={"10.0.0.1:80": 1.5}),
 }
 
 
 @pytest.mark.parametrize("forward", FORWARDS.values(), ids=FORWARDS)
-def test_headers_that_go_on_tell_all_there_is_to_say(forward: Forward) -> None:
+def test_forwarded_headers_have_all_changes_and_metadata(forward: Forward) -> None:
     for message in (forwarding_headers(forward), forwarding_headers(forward)):
         assert message.request_headers.response == forwarding(forward)
         assert message.dynamic_metadata == metadata(forward)
         assert destination_of(message) == WHERE
 
 
-def test_headers_that_go_elsewhere_say_so() -> None:
+def test_forwarded_headers_have_their_own_destination() -> None:
     assert [destination_of(forwarding_headers(Forward(where))) for where in (WHERE, "10.0.0.2:80")] == [
         WHERE,
         "10.0.0.2:80",
@@ -84,11 +84,13 @@ def test_headers_that_go_elsewhere_say_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("scores", "expected"), [(None, {}), ({"10.0.0.1:80": 1.5}, {SCORES: {"10.0.0.1:80": 1.5}})], ids=["not", "as well"]
+    ("scores", "expected"),
+    [(None, {}), ({"10.0.0.1:80": 1.5}, {SCORES: {"10.0.0.1:80": 1.5}})],
+    ids=["without scores", "with scores"],
 )
-def test_the_proxy_s_balancing_is_told_the_same(scores: Any, expected: Any) -> None:
-    told = MessageToDict(metadata(Forward(WHERE, scores=scores)))
-    assert told == {"envoy.lb": {DESTINATION: WHERE, **expected}}
+def test_the_metadata_has_the_same_destination(scores: Any, expected: Any) -> None:
+    fields = MessageToDict(metadata(Forward(WHERE, scores=scores)))
+    assert fields == {"envoy.lb": {DESTINATION: WHERE, **expected}}
 
 
 @settings(max_examples=60, deadline=None)
@@ -98,10 +100,10 @@ def test_the_proxy_s_balancing_is_told_the_same(scores: Any, expected: Any) -> N
 )  # fmt: skip
 def test_a_body_is_cut_into_chunks_that_are_not_too_large(size: int, ends: bool) -> None:
     body = (b"0123456789" * (size // 10 + 1))[:size]
-    pieces = [response.response.body_mutation.streamed_response for response in streamed(body, ends=ends)]
-    assert b"".join(piece.body for piece in pieces) == body
-    assert len(pieces) == max(1, -(-size // LARGEST_CHUNK))
-    assert [piece.end_of_stream for piece in pieces] == [False] * (len(pieces) - 1) + [ends]
+    chunks = [response.response.body_mutation.streamed_response for response in streamed(body, ends=ends)]
+    assert b"".join(chunk.body for chunk in chunks) == body
+    assert len(chunks) == max(1, -(-size // LARGEST_CHUNK))
+    assert [chunk.end_of_stream for chunk in chunks] == [False] * (len(chunks) - 1) + [ends]
     assert max(response.ByteSize() for response in streamed(body, ends=ends)) < 64 * 1024
 
 
@@ -127,12 +129,12 @@ ERRORS: list[tuple[Exception, int, str, int]] = [
     ("error", "status", "reason", "grpc_status"), ERRORS, ids=[type(error).__name__ for error, *_ in ERRORS]
 )
 def test_an_error_is_an_immediate_response(error: Exception, status: int, reason: str, grpc_status: int) -> None:
-    answer = immediate(error, "r1").immediate_response
-    assert (answer.status.code, answer.grpc_status.status, answer.details) == (status, grpc_status, reason)
-    assert set_by(answer) == {"content-type": "application/json", REASON_HEADER: reason, "x-request-id": "r1"}
-    told = json.loads(answer.body)["error"]
-    assert (told["message"] == "internal error") is (status == 500)
-    assert "secret" not in str(answer)
+    response = immediate(error, "r1").immediate_response
+    assert (response.status.code, response.grpc_status.status, response.details) == (status, grpc_status, reason)
+    assert set_by(response) == {"content-type": "application/json", REASON_HEADER: reason, "x-request-id": "r1"}
+    body = json.loads(response.body)["error"]
+    assert (body["message"] == "internal error") is (status == 500)
+    assert "secret" not in str(response)
 
 
 def test_an_error_without_a_request_has_no_id() -> None:

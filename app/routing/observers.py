@@ -1,0 +1,68 @@
+"""Calls the plugins that observe requests. An observer's failure is reported and never reaches a request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from app.domain.decision import Decision, PluginFault
+from app.domain.errors import PluginError, RoutingError
+from app.domain.named import Named
+from app.domain.outcome import Outcome
+from app.domain.request import InferenceRequest
+from app.extension.requests import OnFinished, OnFirstByte, OnRefused, OnScheduled
+
+P = TypeVar("P")
+
+Report = Callable[[PluginFault], None]
+
+
+class Observers:
+    """All observers of one configuration, by what they observe."""
+
+    def __init__(self, observers: Iterable[Named[Any]] = (), *, report: Report) -> None:
+        """`observers` may implement any of the four protocols, or none."""
+        named = tuple(observers)
+        self.report = report
+        self.on_scheduled: Sequence[Named[OnScheduled]] = _of(named, OnScheduled)
+        self.on_first_byte: Sequence[Named[OnFirstByte]] = _of(named, OnFirstByte)
+        self.on_finished: Sequence[Named[OnFinished]] = _of(named, OnFinished)
+        self.on_refused: Sequence[Named[OnRefused]] = _of(named, OnRefused)
+
+    def scheduled(self, request: InferenceRequest, decision: Decision) -> None:
+        """A decision was made."""
+        for name, observer in self.on_scheduled:
+            try:
+                observer.on_scheduled(request, decision)
+            except Exception as error:  # noqa: BLE001 - an observer never breaks a request
+                self.report(PluginFault(name, "OnScheduled", error))
+
+    def first_byte(self, request: InferenceRequest, decision: Decision) -> None:
+        """The endpoint began to respond."""
+        for name, observer in self.on_first_byte:
+            try:
+                observer.on_first_byte(request, decision)
+            except Exception as error:  # noqa: BLE001 - an observer never breaks a request
+                self.report(PluginFault(name, "OnFirstByte", error))
+
+    def finished(self, request: InferenceRequest, decision: Decision, outcome: Outcome) -> None:
+        """An attempt ended."""
+        for name, observer in self.on_finished:
+            try:
+                observer.on_finished(request, decision, outcome)
+            except Exception as error:  # noqa: BLE001 - an observer never breaks a request
+                self.report(PluginFault(name, "OnFinished", error))
+
+    def refused(self, request: InferenceRequest, error: RoutingError) -> None:
+        """The router responds itself, with an error."""
+        if isinstance(error, PluginError):
+            self.report(PluginFault(error.plugin, "decision", error.cause))
+        for name, observer in self.on_refused:
+            try:
+                observer.on_refused(request, error)
+            except Exception as failure:  # noqa: BLE001 - an observer never breaks a request
+                self.report(PluginFault(name, "OnRefused", failure))
+
+
+def _of(named: Sequence[Named[Any]], point: type[P]) -> tuple[Named[P], ...]:
+    return tuple(one for one in named if isinstance(one.plugin, point))
