@@ -20,8 +20,8 @@ import uvloop
 from app.domain.metrics import EndpointMetrics
 from app.routing.router import Router
 from app.settings.layers import Sources
-from containers.application import ApplicationContainer
-from containers.assembly import check
+from containers.application import Application, plan_sources
+from containers.generation import GenerationContainer
 from pointsman import InferenceRequest
 from pointsman.testing import make_endpoint
 
@@ -44,15 +44,15 @@ def prompts(kind: str, random: Random) -> list[bytes]:
     return [texts[number % CONVERSATIONS] for number in range(DECISIONS)]
 
 
-def build(size: int, random: Random) -> tuple[ApplicationContainer, Router]:
+def build(size: int, random: Random) -> tuple[GenerationContainer, Router]:
     """A router over `size` endpoints with fresh metrics, as after a scrape."""
-    container = check(Sources(("builtin:default",))).container(random=random)
-    pool = container.pool()
+    generation = Application(plan_sources(Sources(("builtin:default",))), random=random).generation
+    pool = generation.pool()
     pool.replace_all([make_endpoint(f"e{number}", port=8000 + number) for number in range(size)])
     for status in pool.statuses():
         metrics = EndpointMetrics(waiting=random.randrange(8), running=random.randrange(32), kv_cache_usage=0.5)
         pool.record(status.endpoint, metrics)
-    return container, container.router()
+    return generation, generation.router()
 
 
 async def decide(router: Router, requests: list[InferenceRequest]) -> float:
@@ -67,34 +67,34 @@ async def decide(router: Router, requests: list[InferenceRequest]) -> float:
 def measure(size: int, kind: str) -> float:
     """Median CPU seconds per decision over the rounds; the first round, in which caches fill, is not counted."""
     random = Random(7)
-    container, router = build(size, random)
+    generation, router = build(size, random)
     if kind == "shared":
-        warm_all(container, prompts(kind, Random(1))[0])
+        warm_all(generation, prompts(kind, Random(1))[0])
     times = []
     for number in range(ROUNDS + 1):
         texts = prompts(kind, random if kind == "unseen" else Random(1))
         requests = [InferenceRequest(f"{number}-{i}", "/v1/chat/completions", model="demo", prompts=(text,))
                     for i, text in enumerate(texts)]  # fmt: skip
-        refresh(container)
+        refresh(generation)
         gc.collect()
         times.append(uvloop.run(decide(router, requests)))
     return statistics.median(times[1:])
 
 
-def warm_all(container: ApplicationContainer, text: bytes) -> None:
+def warm_all(generation: GenerationContainer, text: bytes) -> None:
     """Every endpoint has seen the shared half."""
-    producer = container.generation().plugins.providers["approx-prefix-cache-producer"]()
+    producer = generation.plugins["approx-prefix-cache-producer"]()
     request = InferenceRequest("warm", "/v1/chat/completions", model="demo", prompts=(text[: PROMPT // 2],))
-    facts = asyncio.run(producer.produce(request, container.pool()))
+    facts = asyncio.run(producer.produce(request, generation.pool()))
     ((_, shape),) = [(key, value) for key, value in facts.items() if key.name == "prefix-shape"]
-    for name in container.pool().names:
+    for name in generation.pool().names:
         for chain in shape.chains:
             producer._memory._index.touch(name, chain, 31250)  # noqa: SLF001 - there is no other way to warm an endpoint
 
 
-def refresh(container: ApplicationContainer) -> None:
+def refresh(generation: GenerationContainer) -> None:
     """Metrics are read anew, so that none is stale."""
-    pool = container.pool()
+    pool = generation.pool()
     for status in pool.statuses():
         if status.metrics is not None:
             pool.record(status.endpoint, status.metrics)

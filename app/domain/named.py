@@ -1,4 +1,4 @@
-"""A plugin under its instance name."""
+"""A plugin with its instance name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ P = TypeVar("P")
 
 
 class Named(NamedTuple, Generic[P]):
-    """A plugin under its instance name."""
+    """A plugin with its instance name."""
 
     name: str
     plugin: P

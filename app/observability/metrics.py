@@ -184,7 +184,7 @@ class PoolMetrics(Collector):
         in_flight: InFlight,
         name: Callable[[], str],
     ) -> None:
-        """`name`: the label value for the pool."""
+        """`name` returns the label value for the pool."""
         self._statuses = statuses
         self._is_fresh = is_fresh
         self._in_flight = in_flight

@@ -12,7 +12,7 @@ from prometheus_client.samples import Sample
 LABEL = "plugin"
 
 CUMULATIVE = frozenset({"counter", "histogram", "summary"})
-"""Types of metrics that only grow, and so go on when a plugin is rebuilt."""
+"""Types of metrics that only grow, and so continue when a plugin is rebuilt."""
 
 _Key = tuple[str, str, frozenset[tuple[str, str]]]
 """Plugin, sample name and labels."""
@@ -30,7 +30,7 @@ class PluginRegistries:
         return self._registries.setdefault(name, CollectorRegistry())
 
     def publish(self, unchanged: Collection[str]) -> None:
-        """Shows these registries in place of the previous configuration's. Counters of plugins `unchanged` go on."""
+        """Shows these registries in place of the previous configuration's. Counters of plugins `unchanged` continue."""
         self._page.replace(self, unchanged)
 
     def end(self) -> None:
@@ -50,7 +50,7 @@ class PluginMetrics(Collector):
     def __init__(self) -> None:
         self._current: PluginRegistries | None = None
         self._ending: dict[PluginRegistries, frozenset[str]] = {}
-        """Previous ones whose requests still run, with the plugins whose counters go on."""
+        """Previous ones whose requests still run, with the plugins whose counters continue."""
         self._carried: dict[_Key, float] = {}
         """What those that ended had counted."""
 
@@ -64,7 +64,7 @@ class PluginMetrics(Collector):
         self._current = following
 
     def end(self, registries: PluginRegistries) -> None:
-        """Keeps what `registries` have counted, as far as it goes on."""
+        """Keeps the counts of `registries`, as far as they continue."""
         names = self._ending.pop(registries, frozenset())
         for key, value in _counted(registries, names):
             self._carried[key] = self._carried.get(key, 0.0) + value

@@ -57,7 +57,7 @@ class ReloadLog:
     def record(self, result: ReloadResult) -> None:
         """Logs and counts a reload."""
         self._last = result
-        self._count.labels("refused" if not result.done else "taken_over" if result.changed else "unchanged").inc()
+        self._count.labels("refused" if not result.done else "applied" if result.changed else "unchanged").inc()
         self._successful.set(result.done)
         for warning in result.warnings:
             self._log.warning("configuration warning", warning=str(warning))

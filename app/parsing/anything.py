@@ -12,7 +12,7 @@ _MODELS = "/v1/models/"
 
 
 def parse_anything(raw: RawRequest, *, read_model: bool = True) -> InferenceRequest:
-    """Never fails. With `read_model`, `model` and `stream` are read if the body is a JSON object."""
+    """Accepts any body. With `read_model`, the model and whether it streams are read from a JSON object."""
     if not read_model or raw.body.lstrip()[:1] != b"{":
         return raw.parsed()
     try:

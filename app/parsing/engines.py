@@ -28,7 +28,7 @@ def parse_vllm_generate(raw: RawRequest) -> InferenceRequest:
 
 
 def parse_sglang_generate(raw: RawRequest) -> InferenceRequest:
-    """Parses a request of SGLang's `/generate`: one or several prompts, as text or token ids. Raises `BadRequestError`."""
+    """Parses a request of SGLang's `/generate`: text or token ids, one prompt or several. Raises `BadRequestError`."""
     fields = json_object(raw.body)
     key = "text" if fields.get("input_ids") is None else "input_ids"
     prompts = of_text_or_tokens(fields.get(key))

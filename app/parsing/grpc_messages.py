@@ -1,8 +1,8 @@
 """The protobuf messages that the gRPC parsers read, reduced to the fields they need.
 
 Field numbers are those of vLLM's `vllm_engine.proto`, of `google/cloud/aiplatform/v1/prediction_service.proto` and of
-`google/api/httpbody.proto`. Protobuf skips the other fields. `proto2` syntax tells an absent field from a zero, and
-`bytes` instead of `string` spares decoding a prompt that is used as bytes.
+`google/api/httpbody.proto`. Protobuf skips the other fields. The syntax is `proto2` to distinguish absent fields from
+zeros. The type is `bytes` instead of `string` where the value is used as bytes.
 """
 
 from __future__ import annotations

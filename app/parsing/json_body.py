@@ -20,7 +20,7 @@ _MODEL_KEY = b'"model"'
 _QUOTE, _M = _MODEL_KEY[:2]
 
 
-def json_object(body: bytes) -> Body:
+def json_object(body: bytes) -> JsonObject:
     """Decodes a body that must be a JSON object. Raises `BadRequestError`."""
     fields = _decoded(body)
     if not isinstance(fields, dict):

@@ -27,7 +27,7 @@ _HINTS = (b'"usage"', b'"meta_info"')
 class UsageReader:
     """Reads the usage of one response from its chunks, which may be split anywhere."""
 
-    __slots__ = ("_partial_line", "_chunks", "_overflowed", "_size", "_streamed", "usage")
+    __slots__ = ("_chunks", "_overflowed", "_partial_line", "_size", "_streamed", "usage")
 
     def __init__(self, *, streamed: bool) -> None:
         """`streamed`: the response consists of server-sent events, not of one JSON object."""

@@ -13,7 +13,7 @@ from app.domain.candidates import Candidates, Column, Mask
 from app.domain.decision import FilterStep, PluginFault, ProfileResult, Scored
 from app.domain.endpoint import Endpoint
 from app.domain.errors import PluginError
-from app.domain.named import Named as Named  # noqa: PLC0414 - until containers import it from there
+from app.domain.named import Named
 from app.domain.request import InferenceRequest
 from app.extension.scheduling import Filter, Keep, Picker, Scorer, Scores
 

@@ -1,6 +1,6 @@
-"""What the process itself reads of the settings. It can't change while the process runs, so a change needs a restart.
+"""Records which settings the process itself reads. A change to one of them takes effect only after a restart.
 
-Nothing is listed by hand: reading a setting is what makes it one of these.
+There is no list of these settings: whatever is read through `SettingsReader` is one of them.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ class _Read(NamedTuple):
 
 
 class SettingsReader:
-    """Reads settings, and remembers what was read and what came of it."""
+    """Reads settings, and records which were read and with what result."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._reads: list[_Read] = []
 
     def read(self, function: Callable[[Settings], T]) -> T:
-        """`function` of the settings: a pure function, whose result can be compared."""
+        """The result of `function`, which must be pure and return a comparable value."""
         value, paths = _recorded(function, self._settings)
         self._reads.append(_Read(function, value, paths))
         return value
 
     def needing_restart(self, settings: Settings) -> Sequence[str]:
-        """The keys, in YAML's spelling, of what was read and comes out differently with `settings`."""
+        """The keys, as spelled in YAML, of the settings that were read and give another result in `settings`."""
         changed: dict[str, None] = {}
         for function, before, paths_before in self._reads:
             after, paths_after = _recorded(function, settings)
@@ -43,12 +43,12 @@ class SettingsReader:
                 continue
             for path in sorted(paths_before | paths_after):
                 if _at(self._settings, path) != _at(settings, path):
-                    changed[_spelt(path)] = None
+                    changed[_yaml_path(path)] = None
         return tuple(changed)
 
 
 class _Recording:
-    """Stands for a section, and records which of its values are read."""
+    """A proxy for a section that records which of its values are read."""
 
     def __init__(self, section: BaseModel, path: str, paths: set[str]) -> None:
         self.__section = section
@@ -76,7 +76,7 @@ def _at(settings: Settings, path: str) -> Any:
     return value
 
 
-def _spelt(path: str) -> str:
+def _yaml_path(path: str) -> str:
     model: type[BaseModel] = Settings
     keys = []
     for name in path.split("."):

@@ -1,1 +1,1 @@
-"""A simulated model server: the engine model on a clock of its own, and its HTTP face."""
+"""A simulated model server: an engine model in virtual time, and an HTTP server for it."""

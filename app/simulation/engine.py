@@ -1,7 +1,7 @@
 """The simulated engine: continuous batching, a waiting queue, a prefix cache, LoRA slots.
 
-It runs on a clock of its own: `step` does one iteration of the engine and says how long that took. Whoever drives it
-lets that time pass, or does not: in virtual time it runs as fast as it can. It draws nothing at random.
+It runs in virtual time: `step` runs one iteration and returns its duration, which the caller may wait for or skip. The
+engine is deterministic.
 """
 
 from __future__ import annotations
@@ -19,59 +19,59 @@ BLOCK_TOKENS = 16
 
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
-    """The simulated hardware. Rates in tokens per second."""
+    """The simulated hardware."""
 
     max_num_seqs: int = 16
-    """Sequences in a batch."""
+    """Maximum number of sequences in a batch."""
     max_num_batched_tokens: int = 2048
-    """Tokens of one iteration: a long prompt is read in several."""
+    """Maximum number of tokens in an iteration. Longer prompts take several iterations."""
     num_gpu_blocks: int = 4096
     prefill_tokens_per_second: float = 8000.0
     decode_tokens_per_second: float = 60.0
     """Per sequence."""
     max_loras: int = 4
-    """LoRA adapters in one batch."""
+    """Maximum number of LoRA adapters in a batch."""
 
 
 @dataclass(slots=True, eq=False)
 class EngineSequence:
-    """One prompt on its way through the engine."""
+    """One prompt in the engine."""
 
     tokens: bytes
-    """The prompt, four bytes a token."""
+    """The prompt, four bytes per token."""
     output_tokens: int
-    """How many will be generated."""
+    """Number of tokens to generate."""
     adapter: str | None
     chain: Sequence[int]
-    """Hashes of the prompt's whole blocks."""
+    """Hashes of the complete blocks of the prompt."""
     cached_tokens: int = 0
-    """Of the prompt, found in the prefix cache."""
+    """Prompt tokens found in the prefix cache when first scheduled."""
     computed: int = 0
-    """Tokens read since it was let in, those found in the cache included."""
-    to_read: int = 0
-    """Tokens to read before it goes on: the prompt, and what it had said before it gave way."""
-    let_in: bool = False
-    """Whether it was in the batch before."""
+    """Tokens computed since it was last scheduled, including those found in the cache."""
+    to_compute: int = 0
+    """Tokens to compute before it decodes: the prompt, and the tokens generated before a preemption."""
+    scheduled: bool = False
+    """Whether it has been in the batch before."""
     generated: int = 0
-    shared: int = 0
-    """Blocks held by name."""
-    unnamed: int = 0
-    """Blocks held without a name."""
+    hashed_blocks: int = 0
+    """Number of blocks held that have a hash and may be shared."""
+    unhashed_blocks: int = 0
+    """Number of blocks held that have no hash."""
 
     @property
     def prompt_tokens(self) -> int:
-        """Tokens of the prompt, at least one."""
+        """Number of tokens in the prompt, at least one."""
         return max(-(-len(self.tokens) // 4), 1)
 
     @property
     def finished(self) -> bool:
-        """Whether all is generated."""
+        """Whether all tokens are generated."""
         return self.generated >= self.output_tokens
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One iteration: how long it took in seconds, and the sequences that got a token."""
+    """The result of an iteration: its duration in seconds, and the sequences that generated a token."""
 
     duration: float
     advanced: Sequence[EngineSequence] = ()
@@ -79,12 +79,12 @@ class Step:
 
 @dataclass(slots=True)
 class EngineCounters:
-    """What the metrics page counts."""
+    """Counters for the metrics page."""
 
     prefix_queries: int = 0
     """Tokens looked up in the prefix cache."""
     prefix_hits: int = 0
-    """Tokens found there."""
+    """Tokens found in the prefix cache."""
     prompt_tokens: int = 0
     generation_tokens: int = 0
     preemptions: int = 0
@@ -93,11 +93,11 @@ class EngineCounters:
 
 @dataclass
 class Engine:
-    """The engine. Call `submit`, then `step` as long as it `has_work`."""
+    """The engine. Call `submit`, then `step` while `has_work`."""
 
     options: EngineOptions = field(default_factory=EngineOptions)
     now: float = 0.0
-    """Seconds of the engine's own clock."""
+    """Virtual time in seconds."""
 
     def __post_init__(self) -> None:
         self.cache = KvCache(self.options.num_gpu_blocks)
@@ -107,7 +107,7 @@ class Engine:
 
     @property
     def has_work(self) -> bool:
-        """Whether a step would do anything."""
+        """Whether any sequence is waiting or running."""
         return bool(self.waiting or self.running)
 
     @property
@@ -117,28 +117,28 @@ class Engine:
 
     @property
     def waiting_adapters(self) -> frozenset[str]:
-        """LoRA adapters of the sequences that wait."""
+        """LoRA adapters of the waiting sequences."""
         return frozenset(seq.adapter for seq in self.waiting if seq.adapter)
 
     def submit(
         self, tokens: bytes, *, output_tokens: int, seed: bytes = b"", adapter: str | None = None
     ) -> EngineSequence:
-        """Queues a prompt. `seed` keeps prompts apart that must not share cached blocks.
+        """Queues a prompt. Prompts with different `seed` share no cached blocks.
 
-        Raises `ValueError` when prompt and output can't fit in the KV cache, or no adapter fits in a batch.
+        Raises `ValueError` if prompt and output can't fit in the KV cache, or if LoRA is disabled but an adapter given.
         """
         if adapter and not self.options.max_loras:
-            raise ValueError("this engine has no room for LoRA adapters")
+            raise ValueError("this engine does not support LoRA adapters")
         sequence = EngineSequence(tokens, output_tokens, adapter, _chain(tokens, repr((seed, adapter)).encode()))
         blocks = -(-(sequence.prompt_tokens + output_tokens) // BLOCK_TOKENS)
         if blocks > self.options.num_gpu_blocks:
-            message = f"prompt and output need {blocks} blocks, and the KV cache has {self.options.num_gpu_blocks}"
+            message = f"prompt and output need {blocks} blocks, but the KV cache has {self.options.num_gpu_blocks}"
             raise ValueError(message)
         self.waiting.append(sequence)
         return sequence
 
     def abort(self, sequence: EngineSequence) -> None:
-        """Drops a sequence, wherever it is."""
+        """Removes a sequence, running or waiting."""
         if sequence in self.running:
             self.running.remove(sequence)
             self._release(sequence)
@@ -146,13 +146,13 @@ class Engine:
             self.waiting.remove(sequence)
 
     def step(self) -> Step:
-        """One iteration: lets sequences in, reads on in prompts, gives every other one a token."""
-        self._let_in()
-        decoding = [seq for seq in self.running if seq.computed >= seq.to_read]
+        """Runs one iteration: schedules waiting sequences, continues prefills, and decodes one token of the others."""
+        self._schedule_waiting()
+        decoding = [seq for seq in self.running if seq.computed >= seq.to_compute]
         decoding = [seq for seq in decoding if self._room_for_next_token(seq)]
         budget = max(self.options.max_num_batched_tokens - len(decoding), 0)
-        read, begun = self._prefill(budget)
-        advanced = [*(seq for seq in decoding if seq in self.running), *begun]
+        prefilled, started = self._prefill(budget)
+        advanced = [*(seq for seq in decoding if seq in self.running), *started]
         for sequence in advanced:
             sequence.generated += 1
             self.counters.generation_tokens += 1
@@ -160,13 +160,13 @@ class Engine:
                 self.running.remove(sequence)
                 self.counters.finished += 1
                 self._release(sequence)
-        duration = read / self.options.prefill_tokens_per_second
+        duration = prefilled / self.options.prefill_tokens_per_second
         if decoding:
             duration += 1 / self.options.decode_tokens_per_second
         self.now += duration
         return Step(duration, advanced)
 
-    def _let_in(self) -> None:
+    def _schedule_waiting(self) -> None:
         while self.waiting and len(self.running) < self.options.max_num_seqs:
             sequence = self.waiting[0]
             if not self._has_lora_slot(sequence) or not self._allocate(sequence):
@@ -178,19 +178,19 @@ class Engine:
         return not sequence.adapter or sequence.adapter in active or len(active) < self.options.max_loras
 
     def _allocate(self, sequence: EngineSequence) -> bool:
-        """Blocks for all it has so far: those in the cache are shared, the others taken."""
-        to_read = sequence.prompt_tokens + sequence.generated
-        usable = (to_read - 1) // BLOCK_TOKENS  # the last token must be computed to get an output
+        """Allocates blocks for all tokens of the sequence, sharing cached ones. False if there are not enough."""
+        to_compute = sequence.prompt_tokens + sequence.generated
+        usable = (to_compute - 1) // BLOCK_TOKENS  # the last token must be computed to produce output
         hits = min(self.cache.match(sequence.chain), usable)
-        needed = -(-to_read // BLOCK_TOKENS) - hits
-        self.cache.use(sequence.chain[:hits])
-        if not self.cache.take(needed):
+        needed = -(-to_compute // BLOCK_TOKENS) - hits
+        self.cache.share(sequence.chain[:hits])
+        if not self.cache.allocate(needed):
             self.cache.release(sequence.chain[:hits], 0)
             return False
-        sequence.shared, sequence.unnamed = hits, needed
-        sequence.computed, sequence.to_read = hits * BLOCK_TOKENS, to_read
-        if not sequence.let_in:
-            sequence.let_in = True
+        sequence.hashed_blocks, sequence.unhashed_blocks = hits, needed
+        sequence.computed, sequence.to_compute = hits * BLOCK_TOKENS, to_compute
+        if not sequence.scheduled:
+            sequence.scheduled = True
             sequence.cached_tokens = sequence.computed
             self.counters.prefix_queries += sequence.prompt_tokens
             self.counters.prefix_hits += sequence.cached_tokens
@@ -198,43 +198,43 @@ class Engine:
         return True
 
     def _prefill(self, budget: int) -> tuple[int, list[EngineSequence]]:
-        """Reads prompts, the oldest first. Returns tokens read, and the sequences whose prompt is read to its end."""
-        read, begun = 0, []
+        """Prefills prompts, oldest first. Returns the number of tokens computed and the sequences now prefilled."""
+        prefilled, started = 0, []
         for sequence in self.running:
-            left = sequence.to_read - sequence.computed
-            piece = min(left, budget - read)
-            if piece <= 0:
+            left = sequence.to_compute - sequence.computed
+            chunk = min(left, budget - prefilled)
+            if chunk <= 0:
                 continue
-            sequence.computed += piece
-            read += piece
-            if sequence.computed == sequence.to_read:
-                self._name_blocks(sequence)
-                begun.append(sequence)
-        return read, begun
+            sequence.computed += chunk
+            prefilled += chunk
+            if sequence.computed == sequence.to_compute:
+                self._hash_blocks(sequence)
+                started.append(sequence)
+        return prefilled, started
 
-    def _name_blocks(self, sequence: EngineSequence) -> None:
-        fresh = sequence.chain[sequence.shared :]
-        self.cache.name(fresh)
-        sequence.shared += len(fresh)
-        sequence.unnamed -= len(fresh)
+    def _hash_blocks(self, sequence: EngineSequence) -> None:
+        fresh = sequence.chain[sequence.hashed_blocks :]
+        self.cache.set_hashes(fresh)
+        sequence.hashed_blocks += len(fresh)
+        sequence.unhashed_blocks -= len(fresh)
 
     def _room_for_next_token(self, sequence: EngineSequence) -> bool:
-        """A block for the next token where one is due. Without any left the youngest sequence gives way."""
+        """Allocates a block for the next token if needed, preempting the youngest sequences. False if preempted."""
         if sequence not in self.running:
             return False
-        held = (sequence.shared + sequence.unnamed) * BLOCK_TOKENS
+        held = (sequence.hashed_blocks + sequence.unhashed_blocks) * BLOCK_TOKENS
         if sequence.prompt_tokens + sequence.generated < held:
             return True
-        while not self.cache.take(1):
+        while not self.cache.allocate(1):
             youngest = self.running[-1]
             self._preempt(youngest)
             if youngest is sequence:
                 return False
-        sequence.unnamed += 1
+        sequence.unhashed_blocks += 1
         return True
 
     def _preempt(self, sequence: EngineSequence) -> None:
-        """Back to the queue's head; its tokens will be computed anew, what it has said stays said."""
+        """Moves a sequence to the head of the queue. Its tokens are recomputed; those generated are kept."""
         self.running.remove(sequence)
         self._release(sequence)
         sequence.computed = 0
@@ -242,12 +242,12 @@ class Engine:
         self.counters.preemptions += 1
 
     def _release(self, sequence: EngineSequence) -> None:
-        self.cache.release(sequence.chain[: sequence.shared], sequence.unnamed)
-        sequence.shared = sequence.unnamed = 0
+        self.cache.release(sequence.chain[: sequence.hashed_blocks], sequence.unhashed_blocks)
+        sequence.hashed_blocks = sequence.unhashed_blocks = 0
 
 
 def _chain(tokens: bytes, seed: bytes) -> Sequence[int]:
-    """A hash per whole block, each seeded with the one before."""
+    """One hash per complete block, each seeded with the previous one."""
     size = BLOCK_TOKENS * 4
     block = xxh3_64_intdigest(seed)
     ends = range(size, len(tokens) + 1, size)

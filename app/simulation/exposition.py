@@ -1,4 +1,4 @@
-"""The simulated server's metrics page, under vLLM's names."""
+"""The metrics page of the simulated server, with vLLM's metric names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.simulation.engine import BLOCK_TOKENS, Engine
 
 
 class EngineMetrics(Collector):
-    """Reads the engine whenever the page is asked for."""
+    """Collects the metrics of the engine at each scrape."""
 
     def __init__(self, engine: Engine, model: str) -> None:
         self._engine = engine
@@ -22,11 +22,11 @@ class EngineMetrics(Collector):
         self._registry.register(self)
 
     def page(self) -> bytes:
-        """The page in Prometheus' text format."""
+        """The metrics in the Prometheus text format."""
         return generate_latest(self._registry)
 
     def collect(self) -> Iterator[Metric]:
-        """vLLM's metrics, as far as the engine has them."""
+        """The subset of vLLM's metrics that the engine has."""
         engine, counters = self._engine, self._engine.counters
         yield self._gauge("num_requests_running", "Requests in the batch.", len(engine.running))
         yield self._gauge("num_requests_waiting", "Requests waiting.", len(engine.waiting))
@@ -35,7 +35,7 @@ class EngineMetrics(Collector):
         yield self._counter("prefix_cache_hits", "Tokens found in the prefix cache.", counters.prefix_hits)
         yield self._counter("prompt_tokens", "Tokens of prompts.", counters.prompt_tokens)
         yield self._counter("generation_tokens", "Tokens generated.", counters.generation_tokens)
-        yield self._counter("num_preemptions", "Sequences that gave way.", counters.preemptions)
+        yield self._counter("num_preemptions", "Preempted sequences.", counters.preemptions)
         yield self._cache_config()
         yield self._lora()
 
@@ -59,7 +59,7 @@ class EngineMetrics(Collector):
     def _lora(self) -> Metric:
         family = GaugeMetricFamily(
             "vllm:lora_requests_info",
-            "LoRA adapters in use; the value is the time.",
+            "LoRA adapters in use; the value is a timestamp.",
             labels=["max_lora", "running_lora_adapters", "waiting_lora_adapters"],
         )
         running, waiting = sorted(self._engine.running_adapters), sorted(self._engine.waiting_adapters)

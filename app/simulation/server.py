@@ -1,4 +1,4 @@
-"""The simulated server's HTTP face: the OpenAI API over the engine model, in real time."""
+"""The simulated model server: the OpenAI API over the engine model, in real time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SERVER_HEADER = "x-simulated-server"
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """One simulated server."""
+    """Options of a simulated server."""
 
     name: str = "sim"
     model: str = "demo"
@@ -35,7 +35,7 @@ class ServerOptions:
     seed: int = 0
     host: str = "127.0.0.1"
     port: int = 0
-    """0 for any free one."""
+    """0 means any free port."""
     engine: EngineOptions = field(default_factory=EngineOptions)
 
 
@@ -46,7 +46,7 @@ class SimulatedServer:
         self.options = options
         self.engine = Engine(options.engine)
         self.port = options.port
-        """The port in use, once started."""
+        """The port in use after `start`."""
         self._metrics = EngineMetrics(self.engine, options.model)
         self._tokens: dict[EngineSequence, asyncio.Queue[int]] = {}
         self._work = asyncio.Event()
@@ -54,7 +54,7 @@ class SimulatedServer:
         self._loop: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Opens the port and starts the engine. Raises `OSError` if the port is taken."""
+        """Opens the port and starts the engine. Raises `OSError` if the port is in use."""
         app = web.Application(client_max_size=BODY_LIMIT)
         app.router.add_post("/v1/chat/completions", self._complete)
         app.router.add_post("/v1/completions", self._complete)
@@ -70,7 +70,7 @@ class SimulatedServer:
         self._loop = asyncio.create_task(self._run_engine(), name=f"engine {self.options.name}")
 
     async def stop(self) -> None:
-        """Closes the port; answers under way break off."""
+        """Closes the port and aborts responses in progress."""
         if self._loop is not None:
             self._loop.cancel()
             with suppress(asyncio.CancelledError):
@@ -79,7 +79,7 @@ class SimulatedServer:
             await self._runner.cleanup()
 
     async def _run_engine(self) -> None:
-        """Lets the engine's time pass in real time, late steps made up for by the next ones."""
+        """Runs the engine in real time. Delays of a step are compensated in the next ones."""
         loop = asyncio.get_running_loop()
         due = loop.time()
         while True:
@@ -107,23 +107,23 @@ class SimulatedServer:
         if parsed.model not in served:
             return _error(404, f"The model `{parsed.model}` does not exist.", "NotFoundError")
         if not any(parsed.prompts):
-            return _error(400, "the simulated engine reads text and token ids, no embeddings")
-        answers: list[_Answer] = []
-        reply = _Reply(parsed, self.options, answers, chat=request.path.endswith("chat/completions"))
+            return _error(400, "the simulated engine supports text and token ids, but not embeddings")
+        completions: list[_Completion] = []
+        api_response = _ApiResponse(parsed, self.options, completions, chat=request.path.endswith("chat/completions"))
         try:
             for prompt in parsed.prompts:
-                answers.append(self._submit(parsed, prompt))  # noqa: PERF401 - those submitted are ended below
+                completions.append(self._submit(parsed, prompt))  # noqa: PERF401 - the `finally` aborts those submitted
             if parsed.streaming:
-                return await self._stream(request, reply, include_usage=_include_usage(body))
-            return await self._whole(reply)
+                return await self._stream(request, api_response, include_usage=_include_usage(body))
+            return await self._respond(api_response)
         except ValueError as error:
             return _error(400, str(error))
         finally:
-            for answer in answers:
-                self.engine.abort(answer.sequence)
-                del self._tokens[answer.sequence]
+            for completion in completions:
+                self.engine.abort(completion.sequence)
+                del self._tokens[completion.sequence]
 
-    def _submit(self, request: InferenceRequest, prompt: bytes) -> _Answer:
+    def _submit(self, request: InferenceRequest, prompt: bytes) -> _Completion:
         key = xxh3_64_intdigest(prompt, self.options.seed)
         natural = natural_length(key)
         limit = request.max_output_tokens
@@ -132,31 +132,33 @@ class SimulatedServer:
         sequence = self.engine.submit(
             prompt, output_tokens=length, seed=(request.cache_salt or "").encode(), adapter=adapter
         )
-        answer = _Answer(sequence, key, "stop" if length == natural else "length", asyncio.Queue())
-        self._tokens[sequence] = answer.tokens
+        completion = _Completion(sequence, key, "stop" if length == natural else "length", asyncio.Queue())
+        self._tokens[sequence] = completion.tokens
         self._work.set()
-        return answer
+        return completion
 
-    async def _whole(self, reply: _Reply) -> web.Response:
-        for answer in reply.answers:
-            async for _ in answer.words():
+    async def _respond(self, api_response: _ApiResponse) -> web.Response:
+        for completion in api_response.completions:
+            async for _ in completion.words():
                 pass
-        return web.json_response(reply.whole(), headers={SERVER_HEADER: self.options.name})
+        return web.json_response(api_response.complete(), headers={SERVER_HEADER: self.options.name})
 
-    async def _stream(self, request: web.Request, reply: _Reply, *, include_usage: bool) -> web.StreamResponse:
+    async def _stream(
+        self, request: web.Request, api_response: _ApiResponse, *, include_usage: bool
+    ) -> web.StreamResponse:
         headers = {"content-type": "text/event-stream; charset=utf-8", SERVER_HEADER: self.options.name}
         response = web.StreamResponse(headers=headers)
         response.enable_chunked_encoding()
         opened = False
-        for index, answer in enumerate(reply.answers):
-            async for text in answer.words():
+        for index, completion in enumerate(api_response.completions):
+            async for text in completion.words():
                 if not opened:
-                    await response.prepare(request)  # like an engine: the head comes with the first token
+                    await response.prepare(request)  # engines send the head with the first token, too
                     opened = True
-                await response.write(_event(reply.chunk(index, text)))
-            await response.write(_event(reply.chunk(index, None, answer.finish_reason)))
+                await response.write(_event(api_response.chunk(index, text)))
+            await response.write(_event(api_response.chunk(index, None, completion.finish_reason)))
         if include_usage:
-            await response.write(_event(reply.usage_chunk()))
+            await response.write(_event(api_response.usage_chunk()))
         await response.write(b"data: [DONE]\n\n")
         await response.write_eof()
         return response
@@ -175,8 +177,8 @@ class SimulatedServer:
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
-    """One prompt's answer as it comes."""
+class _Completion:
+    """The completion of one prompt while it is generated."""
 
     sequence: EngineSequence
     key: int
@@ -194,35 +196,35 @@ class _Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reply:
-    """A request's answers in the shape of its API."""
+class _ApiResponse:
+    """The response to a request, in the format of its API."""
 
     request: InferenceRequest
     options: ServerOptions
-    answers: Sequence[_Answer]
+    completions: Sequence[_Completion]
     chat: bool
     created: int = field(default_factory=lambda: int(time.time()))
 
-    def whole(self) -> Mapping[str, Any]:
-        """The answer in one piece."""
+    def complete(self) -> Mapping[str, Any]:
+        """The complete response."""
         choices = [
             {
                 "index": index,
-                "finish_reason": answer.finish_reason,
-                **self._content("message", answer.text()),
+                "finish_reason": completion.finish_reason,
+                **self._content("message", completion.text()),
             }
-            for index, answer in enumerate(self.answers)
+            for index, completion in enumerate(self.completions)
         ]
         name = "chat.completion" if self.chat else "text_completion"
         return {**self._head(name), "choices": choices, "usage": self._usage()}
 
     def chunk(self, index: int, text: str | None, finish_reason: str | None = None) -> Mapping[str, Any]:
-        """A piece of a streamed answer; without text the end of one."""
+        """A chunk of a streamed completion; the last one has no text."""
         choice = {"index": index, "finish_reason": finish_reason, **self._content("delta", text)}
         return {**self._head(self._chunk_name), "choices": [choice]}
 
     def usage_chunk(self) -> Mapping[str, Any]:
-        """The last piece, if the client asked for it."""
+        """The final chunk with the usage, sent if the client requests it."""
         return {**self._head(self._chunk_name), "choices": [], "usage": self._usage()}
 
     @property
@@ -237,7 +239,7 @@ class _Reply:
     def _head(self, name: str) -> Mapping[str, Any]:
         prefix = "chatcmpl" if self.chat else "cmpl"
         return {
-            "id": f"{prefix}-{self.answers[0].key:016x}",
+            "id": f"{prefix}-{self.completions[0].key:016x}",
             "object": name,
             "created": self.created,
             "model": self.request.model,
@@ -245,7 +247,7 @@ class _Reply:
         }
 
     def _usage(self) -> Mapping[str, Any]:
-        sequences = [answer.sequence for answer in self.answers]
+        sequences = [completion.sequence for completion in self.completions]
         prompt = sum(sequence.prompt_tokens for sequence in sequences)
         completion = sum(sequence.generated for sequence in sequences)
         return {
@@ -259,7 +261,7 @@ class _Reply:
 def _include_usage(body: bytes) -> bool:
     options = json.loads(body).get("stream_options") or {}
     if not isinstance(options, dict):
-        raise ValueError("'stream_options' must be a JSON object")  # noqa: TRY004 - the client's mistake
+        raise ValueError("'stream_options' must be a JSON object")  # noqa: TRY004 - reported to the client like other bad values
     return options.get("include_usage") is True
 
 

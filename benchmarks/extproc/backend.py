@@ -57,7 +57,7 @@ class Backend(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the protocol's own name
+    def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
 
     def data_received(self, data: bytes) -> None:

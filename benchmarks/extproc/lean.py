@@ -113,7 +113,7 @@ class Connection(asyncio.Protocol):
         settings = SETTING.pack(INITIAL_WINDOW, WIDEST)
         transport.write(frame(SETTINGS, 0, 0, settings) + frame(WINDOW_UPDATE, 0, 0, (WIDEST - 65535).to_bytes(4)))
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the protocol's own name
+    def connection_lost(self, exc: Exception | None) -> None:
         for _, put in list(self._streams.values()):
             put(None)
         self._streams.clear()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.settings.errors import ConfigurationError, Fault
 from app.settings.layers import Sources
-from containers.assembly import Checked, check
+from containers.application import Checked, check
 
 
 def checked(text: str, *sets: str) -> Checked:

@@ -9,7 +9,7 @@ import pytest
 from app.__main__ import main
 from app.settings.errors import Faults
 from app.settings.reader import read_yaml
-from containers.assembly import Checked
+from containers.application import Checked
 from tests.config.given import checked
 
 EXAMPLES = sorted(Path(__file__).parents[2].joinpath("config", "examples").glob("*.yaml"))

@@ -10,9 +10,8 @@ import pytest
 import yaml
 
 from app.__main__ import main
-from app.catalogue.catalogue import Catalogue
 from app.settings.layers import Sources
-from containers.assembly import check
+from containers.application import catalogue, check
 
 CORPUS = Path(__file__).parents[1] / "data" / "corpus"
 GOOD, BAD = (sorted((CORPUS / kind).glob("*.yaml")) for kind in ("good", "bad"))
@@ -214,7 +213,7 @@ def test_a_secret_is_in_several_bad_ones_and_in_no_good_one() -> None:
 
 def test_every_plugin_type_is_in_a_good_one() -> None:
     used = {word for path in GOOD for word in words(yaml.safe_load(path.read_text(encoding="utf-8")))}
-    assert not set(Catalogue().built_in) - used
+    assert not set(catalogue().built_in) - used
 
 
 def words(data: object) -> Iterator[str]:

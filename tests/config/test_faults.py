@@ -8,7 +8,7 @@ import pytest
 
 from app.settings.errors import ConfigurationError
 from app.settings.layers import Sources
-from containers.assembly import check
+from containers.application import check
 
 from .given import checked, errors, faults_of, said
 
@@ -85,7 +85,7 @@ class Refers:
         pytest.param("plugins: [queue-scorer]", "1:11: plugins[0]: expected a mapping, found the text", id="a bare type"),
         pytest.param("plugins: {type: x}", "1:1: plugins: expected a list, found a mapping", id="plugins as a mapping"),
         pytest.param("plugins:\n  - type: 5\n", "2:5: plugins[0].type: expected text, found 5; quote it", id="a number as type"),
-        pytest.param("plugins:\n  - type: ''\n", "2:5: plugins[0].type: expected text that is not empty", id="an empty type"),
+        pytest.param("plugins:\n  - type: ''\n", "2:5: plugins[0].type: expected non-empty text", id="an empty type"),
         pytest.param(
             "schedulingProfiles:\n  - plugins: []\n", "2:5: schedulingProfiles[0]: the key 'name' is missing", id="no name"
         ),
@@ -94,13 +94,8 @@ class Refers:
             "4:9: schedulingProfiles[0].plugins[0]: the key 'pluginRef' is missing", id="no pluginRef",
         ),
         pytest.param(
-            "plugins:\n  - {name: providers, type: queue-scorer}\n",
-            "2:6: plugins[0].name: the name 'providers' is taken by the container; choose another name",
-            id="a reserved name",
-        ),
-        pytest.param(
             "plugins: [{type: queue-scorer}, {type: queue-scorer}]",
-            "1:33: plugins[1]: 'queue-scorer' stands in this list twice; first at --config-text:1:11", id="a name twice",
+            "1:33: plugins[1]: duplicate name 'queue-scorer' in this list; first at --config-text:1:11", id="a name twice",
         ),
         pytest.param(
             "plugins: [{name: a, type: single-profile-handler}, {name: b, type: header-profile-handler}]",

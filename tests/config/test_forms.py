@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 
-from app.catalogue.catalogue import Catalogue
 from app.settings.errors import ConfigurationError
 from app.settings.layers import Sources
-from containers.assembly import Checked, check
+from containers.application import Application, Checked, catalogue, check
+from tests.support import running
 from tests.support.engines import fake_engine, says
 from tests.support.running import FREE_PORTS, Running
 
 EXAMPLES = Path(__file__).parents[2] / "config" / "examples"
 REFERENCES, INLINE, SECTIONS = (EXAMPLES / f"seed-{name}.yaml" for name in ("references", "inline", "sections"))
-CATALOGUE = Catalogue()
+CATALOGUE = catalogue()
 
 Profiles = Mapping[str, tuple[Sequence[str], Mapping[str, float], str]]
 """Filters in order, scorers with their weights, and the picker of each profile."""
@@ -179,7 +177,7 @@ OWN = [
 
 def scorers(text: str) -> list[tuple[str, object]]:
     """Name and object of the one scorer of each profile, as the container builds them."""
-    generation = checked(text).container().generation()
+    generation = Application(checked(text)).generation
     return [tuple(profile._scorers[0]) for profile in generation.profiles().values()]  # type: ignore[misc]
 
 
@@ -213,7 +211,7 @@ schedulingProfiles:
 """
     found = checked(text)
     assert profiles(found) == {"a": (["a/both"], {"a/both": 3.0}, "max-score-picker")}
-    profile = found.container().generation().profiles()["a"]
+    profile = Application(found).generation.profiles()["a"]
     assert profile._filters[0].plugin is profile._scorers[0].plugin
 
 
@@ -368,8 +366,8 @@ def test_an_entry_says_before_or_after_which_one_it_stands(
 @pytest.mark.parametrize(("text", "prefix"), ORDERED)
 def test_an_order_beside_what_is_not_there_is_an_error(text: str, prefix: str) -> None:
     (found,) = errors(text.format("before: nobody"))
-    assert "nothing in this list has the name given to 'before'" in found
-    assert f"listed: {prefix}decode-filter, {prefix}prefill-filter" in found
+    assert "no item in this list has the name given in 'before'" in found
+    assert f"names: {prefix}decode-filter, {prefix}prefill-filter" in found
 
 
 # -- switched off
@@ -417,20 +415,20 @@ def test_a_plugin_in_place_in_a_profile_that_is_switched_off_is_not_told_as_forg
 # -- errors
 
 WRONG = [
-    # what stands beside the name of a declared plugin
+    # keys that a declared plugin can't have in a profile
     pytest.param(
         "plugins: [{name: q, type: prefix-cache}]\nendpointPickingProfiles:\n- a:\n  - name: q\n    args: {hashBlockSize: 3}\n",
-        ["5:5: endpointPickingProfiles[0].a[0].args: 'args' beside the name of the declared plugin 'q'; set it where"],
+        ["5:5: endpointPickingProfiles[0].a[0].args: 'args' can't be set for the declared plugin 'q' in a profile; set it where"],
         id="args beside a declared name",
     ),
     pytest.param(
         "plugins: [{name: q, type: prefix-cache}]\nendpointPickingProfiles:\n- a:\n  - name: q\n    type: queue-scorer\n",
-        ["5:5: endpointPickingProfiles[0].a[0].type: 'type' beside the name of the declared plugin 'q'; set it where"],
+        ["5:5: endpointPickingProfiles[0].a[0].type: 'type' can't be set for the declared plugin 'q' in a profile; set it where"],
         id="type beside a declared name",
     ),
     pytest.param(
         "plugins: [{name: q, type: prefix-cache}]\nschedulingProfiles:\n- name: a\n  scorers:\n  - name: q\n    args: {}\n",
-        ["6:5: schedulingProfiles[0].scorers[0].args: 'args' beside the name of the declared plugin 'q'"],
+        ["6:5: schedulingProfiles[0].scorers[0].args: 'args' can't be set for the declared plugin 'q' in a profile"],
         id="args beside a declared name in a section",
     ),
     pytest.param(
@@ -442,39 +440,39 @@ WRONG = [
     # forms that do not go together
     pytest.param(
         "plugins: [{type: queue-scorer}]\nplugin_references: [{plugin: prefix-cache}]\n",
-        ["2:1: plugin_references: 'plugin_references' and 'plugins', at --config-text:1:1, are of two forms"],
+        ["2:1: plugin_references: 'plugin_references' can't be combined with 'plugins' at --config-text:1:1 in one document"],
         id="plugins and plugin_references",
     ),
     pytest.param(
         "schedulingProfiles: [{name: a}]\nendpointPickingProfiles: [{b: [queue-scorer]}]\n",
-        ["2:1: endpointPickingProfiles: 'endpointPickingProfiles' and 'schedulingProfiles', at --config-text:1:1,"],
+        ["2:1: endpointPickingProfiles: 'endpointPickingProfiles' can't be combined with 'schedulingProfiles' at --config-text:1:1"],
         id="two lists of profiles",
     ),
     pytest.param(
         "plugin_references: [{plugin: prefix-cache}]\nendpointPickingProfiles: [{b: [prefix-cache]}]\n",
-        ["2:1: endpointPickingProfiles: 'endpointPickingProfiles' and 'plugin_references', at --config-text:1:1,"],
+        ["2:1: endpointPickingProfiles: 'endpointPickingProfiles' can't be combined with 'plugin_references' at --config-text:1:1"],
         id="plugin_references and endpointPickingProfiles",
     ),
     pytest.param(
         "plugins: [{type: prefix-cache}]\nscheduling_profiles:\n- name: a\n  plugin-references: [{name: prefix-cache}]\n",
-        ["4:3: scheduling_profiles[0].plugin-references: 'plugin-references' and 'plugins' are of two forms"],
+        ["4:3: scheduling_profiles[0].plugin-references: 'plugin-references' can't be combined with 'plugins' in one document"],
         id="plugins and plugin-references",
     ),
     pytest.param(
         "plugins: [{type: prefix-cache}]\nschedulingProfiles:\n- name: a\n  plugins: [{pluginRef: prefix-cache}]\n"
         "  picker: random-picker\n",
-        ["5:3: schedulingProfiles[0].picker: 'picker' and 'plugins' are of two forms, and a profile has one"],
+        ["5:3: schedulingProfiles[0].picker: 'picker' can't be combined with 'plugins' in a profile"],
         id="plugins and a section in a profile",
     ),
     pytest.param(
         "plugin_references: [{plugin: prefix-cache}]\nscheduling_profiles:\n- name: a\n"
         "  plugin-references: [{name: prefix-cache}]\n  scorers: [queue-scorer]\n",
-        ["5:3: scheduling_profiles[0].scorers: 'scorers' and 'plugin-references' are of two forms"],
+        ["5:3: scheduling_profiles[0].scorers: 'scorers' can't be combined with 'plugin-references' in a profile"],
         id="plugin-references and a section in a profile",
     ),
     pytest.param(
         "endpointPickingProfiles:\n- name: a\n  plugins: [prefix-cache]\n  filters: [decode-filter]\n",
-        ["4:3: endpointPickingProfiles[0].filters: 'filters' and 'plugins' are of two forms"],
+        ["4:3: endpointPickingProfiles[0].filters: 'filters' can't be combined with 'plugins' in a profile"],
         id="plugins and a section in place",
     ),
     # kinds and weights
@@ -569,28 +567,28 @@ WRONG = [
     # the same twice
     pytest.param(
         "endpointPickingProfiles:\n- a:\n  - prefix-cache\n  - prefix-cache\n",
-        ["4:5: endpointPickingProfiles[0].a[1]: 'prefix-cache' stands in this list twice; first at --config-text:3:5"],
+        ["4:5: endpointPickingProfiles[0].a[1]: duplicate name 'prefix-cache' in this list; first at --config-text:3:5"],
         id="twins in place",
     ),
     pytest.param(
         "endpointPickingProfiles:\n- a:\n  - {name: prefix-cache, args: {hashBlockSize: 3}}\n"
         "  - {name: prefix-cache, args: {hashBlockSize: 4}}\n",
-        ["4:5: endpointPickingProfiles[0].a[1]: 'prefix-cache' stands in this list twice; first at --config-text:3:5"],
+        ["4:5: endpointPickingProfiles[0].a[1]: duplicate name 'prefix-cache' in this list; first at --config-text:3:5"],
         id="twins in place with args",
     ),
     pytest.param(
         "schedulingProfiles:\n- name: a\n  scorers:\n  - prefix-cache\n  - prefix-cache\n",
-        ["5:5: schedulingProfiles[0].scorers[1]: 'prefix-cache' stands in this list twice; first at --config-text:4:5"],
+        ["5:5: schedulingProfiles[0].scorers[1]: duplicate name 'prefix-cache' in this list; first at --config-text:4:5"],
         id="twins in a section",
     ),
     pytest.param(
         "plugin_references: [{name: a, plugin: queue-scorer}, {name: a, plugin: prefix-cache}]\n",
-        ["1:54: plugin_references[1]: 'a' stands in this list twice; first at --config-text:1:21"],
+        ["1:54: plugin_references[1]: duplicate name 'a' in this list; first at --config-text:1:21"],
         id="twins among references",
     ),
     pytest.param(
         "endpointPickingProfiles:\n- a: [prefix-cache]\n- a: [queue-scorer]\n",
-        ["3:3: endpointPickingProfiles[1].a: 'a' stands in this list twice; first at --config-text:2:3"],
+        ["3:3: endpointPickingProfiles[1].a: duplicate name 'a' in this list; first at --config-text:2:3"],
         id="two profiles of a name",
     ),
     # other than what is due
@@ -606,8 +604,8 @@ WRONG = [
     pytest.param("schedulingProfiles:\n- name: a\n  picker: [random-picker]\n", ["3:3: schedulingProfiles[0].picker: expected the name of a plugin"], id="a list as picker"),
     pytest.param("endpointPickingProfiles:\n- a:\n  - 5\n", ["3:5: endpointPickingProfiles[0].a[0]: expected the name of a plugin or a mapping, found a number"], id="a number as plugin"),
     pytest.param("endpointPickingProfiles:\n- a:\n  - weight: 5\n", ["3:5: endpointPickingProfiles[0].a[0]: a plugin needs a 'name' or a 'type'"], id="neither name nor type"),
-    pytest.param("endpointPickingProfiles:\n- a: queue-scorer\n", ["2:3: endpointPickingProfiles[0].a: expected the list of the profile 'a', found text"], id="a profile that is text"),
-    pytest.param("endpointPickingProfiles:\n- a:\n", ["2:3: endpointPickingProfiles[0].a: expected the list of the profile 'a', found nothing"], id="a profile that is nothing"),
+    pytest.param("endpointPickingProfiles:\n- a: queue-scorer\n", ["2:3: endpointPickingProfiles[0].a: expected the plugins of the profile 'a' as a list, found text"], id="a profile that is text"),
+    pytest.param("endpointPickingProfiles:\n- a:\n", ["2:3: endpointPickingProfiles[0].a: expected the plugins of the profile 'a' as a list, found nothing"], id="a profile that is nothing"),
     pytest.param("endpointPickingProfiles:\n- a\n", ["2:3: endpointPickingProfiles[0]: expected a mapping, found the text 'a'"], id="a profile's bare name"),
 ]  # fmt: skip
 
@@ -879,15 +877,9 @@ async def serving(example: Path, endpoints: Mapping[str, tuple[int, str]]) -> As
         f"{{name: {name}, address: 127.0.0.1, port: {port}, labels: {{llm-d.ai/role: {role}}}}}"
         for name, (port, role) in endpoints.items()
     )
-    container = checked(example, f"{FREE_PORTS}\npool: {{endpoints: [{items}]}}\n").container()
-    lifecycle = container.lifecycle()
-    try:
-        async with asyncio.timeout(20):
-            await lifecycle.start()
-        async with aiohttp.ClientSession() as client:
-            yield Running(container, client)
-    finally:
-        await lifecycle.stop()
+    application = Application(checked(example, f"{FREE_PORTS}\npool: {{endpoints: [{items}]}}\n"))
+    async with running.serving(application) as app:
+        yield app
 
 
 @pytest.mark.parametrize("example", [REFERENCES, SECTIONS], ids=lambda path: path.stem)

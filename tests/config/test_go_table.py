@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 import yaml
 
-from app.catalogue.catalogue import Catalogue
 from app.catalogue.loading import PluginTypeError
 from app.planning.plan import ProfilePlan
 from app.settings.errors import ConfigurationError, Fault, Faults
 from app.settings.layers import Sources
 from app.settings.reader import read_yaml
 from app.settings.tree import plain
-from containers.assembly import Checked, check
+from app.catalogue.catalogue import Catalogue
+from containers.application import Checked, catalogue, check
 
 DATA = Path(__file__).parents[1] / "data"
 TABLE: Mapping[str, Any] = yaml.safe_load((DATA / "go_table.yaml").read_text(encoding="utf-8"))
@@ -37,21 +37,21 @@ def cases_of(row: Case) -> Sequence[Case]:
 
 def params() -> Iterator[Any]:
     """A parameter for each configuration; one that needs what is not there yet is expected to fail."""
-    catalogue = Catalogue()
+    types = catalogue()
     for row in TABLE["rows"]:
         cases = cases_of(row)
         for number, case in enumerate(cases, 1):
             missing = [case["needs_feature"]] if "needs_feature" in case else []
-            missing += [name for name in case.get("needs", ()) if not has(catalogue, name)]
+            missing += [name for name in case.get("needs", ()) if not has(types, name)]
             mark = pytest.mark.xfail(bool(missing), reason=f"needs {', '.join(missing)}", raises=AssertionError)
             name = row["row"] if len(cases) == 1 else f"{row['row']}.{number}"
             yield pytest.param(case, id=f"{name} {case['title']}", marks=mark)
 
 
-def has(catalogue: Catalogue, name: str) -> bool:
+def has(types: Catalogue, name: str) -> bool:
     """Whether there is a plugin type of this name."""
     try:
-        catalogue.find(name)
+        types.find(name)
     except PluginTypeError:
         return False
     return True

@@ -12,13 +12,12 @@ from typing import Any
 import pytest
 
 from app.__main__ import main
-from app.catalogue.catalogue import Catalogue
 from app.settings.errors import ConfigurationError, UsageError
 from app.settings.layers import Sources
 from app.settings.schema import API_VERSIONS
-from containers.assembly import Checked, check
+from containers.application import Checked, catalogue, check
 
-CATALOGUE = Catalogue()
+CATALOGUE = catalogue()
 
 BASE = """\
 plugins:
@@ -383,8 +382,8 @@ schedulingProfiles: [{name: default, plugins: [{pluginRef: load-aware-filter, be
 
 def test_a_place_beside_what_is_not_there_is_an_error_that_lists_what_is(tmp_path: Path) -> None:
     (found,) = errors(tmp_path, BASE, ADDED.format(", before: frist"))
-    assert found.startswith("1:2:65: schedulingProfiles[0].plugins[0].before: nothing in this list has the name given")
-    assert found.endswith("listed: decode-filter, first, second, prefix, max-score-picker")
+    assert found.startswith("1:2:65: schedulingProfiles[0].plugins[0].before: no item in this list has the name given")
+    assert found.endswith("names: decode-filter, first, second, prefix, max-score-picker")
 
 
 def test_before_and_after_together_are_an_error(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 from pydantic import AliasChoices, BaseModel
 
-from app.catalogue.catalogue import Catalogue
 from app.planning.planner import plan
 from app.settings.configuration import load
 from app.settings.dialects.forms import DOCUMENT, WeightedPlugin
@@ -25,7 +24,7 @@ from app.settings.picker_config import PluginSpec
 from app.settings.reader import read_yaml
 from app.settings.shapes import Shape, fold, keys_of, shape_at
 from app.settings.tree import plain
-from containers.assembly import check
+from containers.application import catalogue, check
 
 from .test_corpus import GOOD, furnish
 
@@ -35,7 +34,7 @@ NOT_IN_THE_CORPUS = {
     "MetricsDataSource.Params.clientCertPath": "names a file that must exist",
     "MetricsDataSource.Params.clientKeyPath": "names a file that must exist",
 }
-CATALOGUE = Catalogue()
+CATALOGUE = catalogue()
 SHORT_PROFILE = Shape("list", inner=Shape("model", model=WeightedPlugin))
 """What stands below a profile's name in `endpointPickingProfiles`."""
 

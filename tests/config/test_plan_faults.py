@@ -8,7 +8,7 @@ import pytest
 
 from app.settings.errors import ConfigurationError
 from app.settings.layers import Sources
-from containers.assembly import Checked, check
+from containers.application import Checked, check
 
 
 def faults(text: str) -> list[str]:
@@ -30,8 +30,6 @@ TWO = "schedulingProfiles: [{name: a, plugins: [{pluginRef: max-score-picker}]},
 
 ERRORS = [
     ("plugins: [{type: queue-scorr}]", "1:12: plugins[0].type: unknown plugin type 'queue-scorr'; did you mean 'queue-scorer'?"),
-    ("plugins: [{type: queue-scorer, name: providers}]", "plugins[0].name: the name 'providers' is taken by the container; choose another name"),
-    ("plugins: [{type: queue-scorer, name: parent}]", "the name 'parent' is taken by the container"),
     ("plugins: [{type: nowhere:Class}]", "there is no module 'nowhere'; is it installed?"),
     ("plugins: [{type: nowhere.py:Class}]", "the plugin file nowhere.py can't be read: No such file or directory"),
     ("plugins: [{type: queue-scorer, parameters: {a: 1}}]", "plugins[0].parameters.a: unknown key 'a'"),

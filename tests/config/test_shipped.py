@@ -13,7 +13,8 @@ from app.settings.layers import ROOT, Sources, shipped
 from app.settings.reader import read_yaml
 from app.settings.shapes import Shape, keys_of, shape_at
 from app.settings.tree import Entries, Items, Node
-from containers.assembly import Checked, check
+from containers.application import Application, Checked, check
+from containers.overriding import Plugins
 
 LAYERS = [
     pytest.param(("default",), id="default"),
@@ -67,17 +68,14 @@ def test_it_has_neither_errors_nor_warnings(configuration: Checked) -> None:
 
 @pytest.mark.parametrize("names", LAYERS)
 async def test_every_provider_can_be_built(configuration: Checked) -> None:
-    container = configuration.container()
-    generation = container.generation()
-    built = [*_built(container.providers), *_built(generation.providers), *_built(generation.plugins.providers)]
+    application = Application(configuration)
+    built = [*_built(application.process.providers), *_built(application.generation.providers)]
+    built += _built(application.generation.plugins.providers)
     assert len(built) > len(configuration.plan.plugins)
 
 
 def _built(named: dict[str, providers.Provider[object]]) -> Iterator[object]:
-    return (
-        provider() for provider in named.values() if not isinstance(provider, providers.Dependency | providers.Self)
-    )
-
+    return (provider() for provider in named.values() if not isinstance(provider, Plugins))
 
 def meaning(text: str) -> str:
     """The text less its comments at the top, which tell what this loading added."""

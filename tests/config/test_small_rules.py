@@ -29,7 +29,7 @@ def test_a_strict_check_takes_warnings_for_faults(
 def test_a_place_before_one_and_after_another_is_an_error() -> None:
     text = "plugins: [{type: queue-scorer}, {type: decode-filter, before: queue-scorer, after: queue-scorer}]"
     assert errors(text) == [
-        "1:77: plugins[1].after: 'after' and 'before' both say where this stands; keep one",
+        "1:77: plugins[1].after: 'after' and 'before' are mutually exclusive; keep one",
     ]
 
 

@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 
 from app.settings.layers import Sources
-from containers.assembly import check
+from containers.application import check
 from tests.support.processes import pointsman, run
 
 FIVE_FAULTS = """\

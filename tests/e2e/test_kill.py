@@ -48,7 +48,7 @@ async def test_a_killed_server_fails_no_request_that_had_not_begun_and_is_picked
         async with running(ports=ports, sets=["pool.scrape.interval=200ms"]) as app:
             begun: list[int] = []
             streams = [asyncio.create_task(stream(app, number, begun)) for number in range(STREAMS)]
-            in_flight = app.container.in_flight()
+            in_flight = app.process.in_flight()
             await until(lambda: in_flight.total == STREAMS)
             if when == "within":
                 await until(lambda: len(begun) == STREAMS)
@@ -60,4 +60,4 @@ async def test_a_killed_server_fails_no_request_that_had_not_begun_and_is_picked
             assert endings.count("broken") == (at_victim if when == "within" else 0)
             async with pointsman(*fleet, str(ports[2])) as back:
                 await port_of(back)
-                await until(lambda: app.container.pool().names == {"e0", "e1", "e2"})
+                await until(lambda: app.generation.pool().names == {"e0", "e1", "e2"})

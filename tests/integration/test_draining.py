@@ -22,7 +22,7 @@ async def test_a_request_in_flight_is_finished_before_the_server_stops() -> None
     async with fake_engine(answer) as engine, running(ports=[engine.port]) as app:
         request = asyncio.create_task(_text(app.chat()))
         await until(lambda: engine.seen)
-        stopping = asyncio.create_task(app.container.http_server().stop(10.0))
+        stopping = asyncio.create_task(app.drain(10.0))
         await asyncio.sleep(0)
         hold.set()
         assert await request == "done"
@@ -31,7 +31,7 @@ async def test_a_request_in_flight_is_finished_before_the_server_stops() -> None
 
 async def test_a_server_that_stops_takes_no_new_connection() -> None:
     async with fake_engine(says()) as engine, running(ports=[engine.port]) as app:
-        await app.container.http_server().stop(1.0)
+        await app.drain(1.0)
         with pytest.raises(aiohttp.ClientConnectorError):
             await _text(app.chat())
 
@@ -44,10 +44,10 @@ async def test_a_request_that_does_not_end_in_time_is_broken_off() -> None:
     async with fake_engine(answer) as engine, running(ports=[engine.port]) as app:
         request = asyncio.create_task(_text(app.chat()))
         await until(lambda: engine.seen)
-        await app.container.http_server().stop(0.01)
+        await app.drain(0.01)
         with pytest.raises(aiohttp.ClientError):
             await request
-        await until(lambda: app.container.in_flight().total == 0)
+        await until(lambda: app.process.in_flight().total == 0)
 
 
 async def _text(request) -> str:  # type: ignore[no-untyped-def]

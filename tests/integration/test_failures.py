@@ -36,11 +36,11 @@ async def test_an_endpoint_that_went_away_is_made_up_for_by_another_and_not_pick
         async with fake_engine(says("bad")) as bad:
             ports = [bad.port, good.port]
         async with running(ports=ports, sets=["pool.scrape.interval=10s", "pool.scrape.staleAfter=60s"]) as app:
-            app.container.pool().mark_up(app.container.pool().get("e0"))
+            app.generation.pool().mark_up(app.generation.pool().get("e0"))
             for _ in range(30):  # either one is as likely, until the dead one was tried
                 async with app.chat() as answer:
                     assert await answer.text() == "good"
-            assert app.container.pool().names == {"e1"}
+            assert app.generation.pool().names == {"e1"}
 
 
 async def test_no_more_endpoints_are_tried_than_allowed() -> None:
@@ -64,13 +64,13 @@ async def test_a_stream_that_breaks_off_ends_visibly_and_is_not_tried_again(talk
                 with pytest.raises(aiohttp.ClientPayloadError):
                     await answer.read()
             assert not good.seen
-            await until(lambda: app.container.in_flight().total == 0)
+            await until(lambda: app.process.in_flight().total == 0)
 
 
 async def _only(app, name: str) -> None:  # type: ignore[no-untyped-def]
     """Makes `name` the only one that is up."""
-    pool = app.container.pool()
-    await app.container.monitor().stop()
+    pool = app.generation.pool()
+    await app.generation.monitor().stop()
     for status in pool.statuses():
         if status.endpoint.name != name:
             pool.mark_down(status.endpoint, "the test says so")
@@ -92,7 +92,7 @@ async def test_a_client_that_leaves_in_a_silent_prefill_ends_the_upstream_reques
         request.cancel()
         async with asyncio.timeout(5):
             await ended.wait()
-        await until(lambda: app.container.in_flight().total == 0)
+        await until(lambda: app.process.in_flight().total == 0)
 
 
 async def test_a_client_that_leaves_within_the_answer_ends_the_upstream_request() -> None:
@@ -113,7 +113,7 @@ async def test_a_client_that_leaves_within_the_answer_ends_the_upstream_request(
             await got.content.readany()
         async with asyncio.timeout(5):
             await ended.wait()
-        await until(lambda: app.container.in_flight().total == 0)
+        await until(lambda: app.process.in_flight().total == 0)
 
 
 async def test_an_idle_connection_that_the_endpoint_closed_costs_no_request() -> None:
@@ -137,7 +137,7 @@ async def test_an_endpoint_that_starts_later_is_picked_when_it_is_up() -> None:
         runner = web.AppRunner(web.Application())
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", port, reuse_address=True).start()
-        await until(lambda: app.container.pool().names == {"e0"})
+        await until(lambda: app.generation.pool().names == {"e0"})
         await runner.cleanup()
 
 
@@ -146,5 +146,5 @@ async def test_a_hanging_metrics_page_takes_no_endpoint_out() -> None:
         engine.metrics_hang = True
         async with running(ports=[engine.port], sets=["pool.scrape.timeout=10ms"]) as app, app.chat() as answer:
             assert await answer.text() == "good"
-            (status,) = app.container.pool().statuses()
+            (status,) = app.generation.pool().statuses()
             assert (status.up, status.reason) == (True, "no metrics within 0.01 s")

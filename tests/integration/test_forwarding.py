@@ -172,7 +172,7 @@ async def test_a_client_of_http_1_0_gets_a_stream_that_ends_with_the_connection(
     async with fake_engine(answer) as engine, running(ports=[engine.port]) as app:
         body = json.dumps(CHAT).encode()
         head = b"POST /v1/chat/completions HTTP/1.0\r\ncontent-length: %d\r\n\r\n" % len(body)
-        got = await raw(app.container.http_server().port, head + body)
+        got = await raw(app.port, head + body)
         assert got.startswith(b"HTTP/1.0 200 OK\r\n")
         assert got.endswith(b"\r\n\r\ndata: 1\n\ndata: 2\n\n")
 
@@ -180,14 +180,14 @@ async def test_a_client_of_http_1_0_gets_a_stream_that_ends_with_the_connection(
 async def test_a_target_in_absolute_form_is_taken_without_its_host() -> None:
     async with fake_engine(says("here")) as engine, running(ports=[engine.port]) as app:
         request = b"GET http://elsewhere:1/x%2Fy?z=1 HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n"
-        assert (await raw(app.container.http_server().port, request)).endswith(b"here")
+        assert (await raw(app.port, request)).endswith(b"here")
         assert engine.seen[-1].path == "/x%2Fy?z=1"
 
 
 async def test_requests_in_one_go_are_answered_in_order() -> None:
     async with fake_engine(says("here")) as engine, running(ports=[engine.port]) as app:
         one, last = b"GET /1 HTTP/1.1\r\nhost: a\r\n\r\n", b"GET /2 HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n"
-        assert (await raw(app.container.http_server().port, one + last)).count(b"here") == 2
+        assert (await raw(app.port, one + last)).count(b"here") == 2
         assert [seen.path for seen in engine.seen] == ["/1", "/2"]
 
 

@@ -130,7 +130,7 @@ async def client_of(app: Running, *, receive_buffer: int = 0) -> AsyncIterator[C
     if receive_buffer:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
     sock.settimeout(0)
-    await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", app.container.http_server().port))
+    await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", app.port))
     reader, writer = await asyncio.open_connection(sock=sock)
     try:
         yield Client(reader, writer)
@@ -293,7 +293,7 @@ async def test_what_comes_while_a_request_is_served_waits_for_its_turn() -> None
 
 def connection_of(app: Running) -> ClientConnection:
     """The router's side of its only client's connection."""
-    (connection,) = app.container.http_server()._connections
+    (connection,) = app.process.http_server()._connections
     return connection
 
 
@@ -358,12 +358,12 @@ async def test_a_client_that_leaves_while_its_requests_wait_frees_their_places()
             await until(lambda: engine.seen)
             assert (await other.ask(get("/3"))).status == 429
             client.leave()
-            await until(lambda: not app.container.in_flight().total)
+            await until(lambda: not app.process.in_flight().total)
             assert [(await other.ask(*[get("/4")] * 3)).status, *[(await other.answer()).status for _ in "ab"]] == [
                 200
             ] * 3
             assert engine.paths == ["/slow", "/4", "/4", "/4"]
-            assert app.container.in_flight().total == 0
+            assert app.process.in_flight().total == 0
 
 
 # -- Expect: 100-continue
@@ -414,7 +414,7 @@ async def test_a_client_that_asks_when_there_is_no_room_is_not_told_to_send() ->
 async def test_a_client_of_http_1_0_is_not_told_to_send() -> None:
     async with engine_of(echo) as engine, running(ports=[engine.port]) as app, client_of(app) as client:
         client.send(head_of_post(f"content-length: {len(CHAT)}", "expect: 100-continue", version="1.0"))
-        await until(lambda: app.container.admission()._serving)
+        await until(lambda: app.process.http_server().admission._serving)
         answer = await client.ask(CHAT)
         assert (answer.start, await ends(client)) == ("HTTP/1.0 200 OK", True)
 
@@ -773,9 +773,8 @@ async def test_head_is_refused_without_a_body() -> None:
 @asynccontextmanager
 async def stopping(app: Running) -> AsyncIterator[None]:
     """While the server drains, for as long as it takes."""
-    server = app.container.http_server()
-    stop = asyncio.create_task(server.stop(PATIENCE))
-    await until(lambda: app.container.admission().draining)
+    stop = asyncio.create_task(app.drain(PATIENCE))
+    await until(lambda: app.process.http_server().admission.draining)
     yield
     await stop
 
@@ -786,7 +785,7 @@ async def test_a_server_that_stops_closes_idle_connections(sent: bytes) -> None:
         client.send(sent)
         if sent.endswith(b"\r\n\r\n"):
             assert (await client.answer()).status == 200
-        await until(lambda: app.container.http_server()._connections)
+        await until(lambda: app.process.http_server()._connections)
         await until(lambda: connection_of(app)._decoder.within_head == (sent == b"GET / HT"))
         async with stopping(app):
             assert await ends(client)
@@ -815,7 +814,7 @@ async def test_an_answer_that_begins_while_the_server_stops_says_that_its_connec
 async def test_a_request_whose_body_is_yet_to_come_is_served_when_the_server_stops() -> None:
     async with engine_of(echo) as engine, running(ports=[engine.port]) as app, client_of(app) as client:
         client.send(head_of_post(f"content-length: {len(CHAT)}"))
-        await until(lambda: app.container.admission()._serving)
+        await until(lambda: app.process.http_server().admission._serving)
         async with stopping(app):
             answer = await client.ask(CHAT)
             assert (answer.status, answer.headers["connection"], await ends(client)) == (200, "close", True)
@@ -834,7 +833,7 @@ async def test_a_request_that_comes_while_the_server_stops_is_refused_in_its_tur
         assert await client.reader.readuntil(b"\r\n\r\nbe")
         async with stopping(app):
             client.send(post())
-            await until(lambda: app.container.admission()._serving == 2)
+            await until(lambda: app.process.http_server().admission._serving == 2)
             hold.set()
             assert await client.reader.readexactly(2) == b"en"
             answer = await client.answer()
@@ -859,7 +858,7 @@ async def test_the_last_answer_of_a_connection_is_read_to_its_end_when_the_serve
 async def _read_while_the_server_stops(*fields: str) -> None:
     async with engine_of(large) as engine, running(ports=[engine.port]) as app:
         async with client_of(app, receive_buffer=4096) as client:
-            await until(lambda: app.container.http_server()._connections)
+            await until(lambda: app.process.http_server()._connections)
             narrow(app)
             client.send(get("/1", *fields))
             await client.reader.readuntil(b"\r\n\r\n")
@@ -872,13 +871,13 @@ async def test_a_client_that_does_not_take_the_end_of_its_answer_is_cut_off(fiel
     sets = ["transports.http.timeouts.idle=50ms", "transports.http.timeouts.keepAlive=50ms"]
     async with engine_of(large) as engine, running(ports=[engine.port], sets=sets) as app:
         async with client_of(app, receive_buffer=4096) as client:
-            await until(lambda: app.container.http_server()._connections)
+            await until(lambda: app.process.http_server()._connections)
             narrow(app)
             client.writer.transport.pause_reading()
             client.send(get("/1", *fields))
             await until(lambda: engine.seen)
-            await until(lambda: not app.container.in_flight().total)
-            await until(lambda: not app.container.http_server()._connections, within=0.5)
+            await until(lambda: not app.process.in_flight().total)
+            await until(lambda: not app.process.http_server()._connections, within=0.5)
 
 
 @again_with_uvloop(

@@ -396,7 +396,7 @@ class Under:
     async def connection(self) -> AsyncIterator[Wire]:
         with socket.socket() as link:
             link.settimeout(0)
-            await asyncio.get_running_loop().sock_connect(link, ("127.0.0.1", self.app.container.http_server().port))
+            await asyncio.get_running_loop().sock_connect(link, ("127.0.0.1", self.app.port))
             yield Wire(link)
 
     async def each(self, inputs: Iterable[Any], try_: Callable[[Any], Any]) -> None:
@@ -427,7 +427,7 @@ async def router_before(talk: Talk) -> AsyncIterator[Under]:
         async with listening(talk) as port, running(ports=[port], sets=QUIET) as app:
             under = Under(app, faults)
             yield under
-            await until(lambda: app.container.in_flight().total == 0)
+            await until(lambda: app.process.in_flight().total == 0)
     faults += [line for line in logs if line["log_level"] in ("error", "critical")]
     assert not faults, f"{len(faults)}, the first of them: {faults[:3]}"
 

@@ -162,7 +162,7 @@ async def test_the_connection_of_a_client_that_left_is_not_used_again() -> None:
             client.send(get("/slow"))
             await until(lambda: engine.seen)
             client.leave()
-            await until(lambda: not app.container.in_flight().total)
+            await until(lambda: not app.process.in_flight().total)
             assert (await other.ask(get("/2"))).body == b"/2"
             assert len(engine.connections) == 2
 
@@ -234,7 +234,7 @@ async def test_no_more_connections_are_opened_than_allowed_and_all_are_served() 
             clients = await clients_of(app, stack, 8)
             for client in clients:
                 client.send(get("/slow"))
-            await until(lambda: app.container.in_flight().total == 8)
+            await until(lambda: app.process.in_flight().total == 8)
             await until(lambda: len(engine.seen) == 2)
             hold.set()
             assert [(await client.answer()).status for client in clients] == [200] * 8
@@ -250,7 +250,7 @@ async def test_a_request_that_waits_too_long_for_a_connection_is_503() -> None:
             answer = await client.ask(post())
             assert (answer.status, answer.headers[REASON]) == (503, "upstream-failed")
             assert b"all 1 connections to it are in use" in answer.body
-            assert app.container.pool().names == {"e0"}
+            assert app.generation.pool().names == {"e0"}
             hold.set()
             assert (await busy.answer()).status == 200
             assert (await client.ask(post())).status == 200
@@ -260,15 +260,15 @@ async def test_a_request_that_waits_too_long_for_a_connection_goes_elsewhere() -
     hold = asyncio.Event()
     async with engine_of(holding(hold)) as full, engine_of(echo) as other:
         async with running(ports=[full.port, other.port], sets=[ONE, SOON]) as app:
-            await app.container.monitor().stop()
-            pool = app.container.pool()
+            await app.generation.monitor().stop()
+            pool = app.generation.pool()
             second = pool.get("e1")
             pool.mark_down(second, "the test says so")
             async with client_of(app) as busy, client_of(app) as client:
                 busy.send(get("/slow"))
                 await until(lambda: full.seen)
                 client.send(get("/2"))
-                await until(lambda: app.container.in_flight().total == 2)
+                await until(lambda: app.process.in_flight().total == 2)
                 pool.mark_up(second)
                 assert (await client.answer()).body == b"/2"
                 assert (full.paths, other.paths, pool.names) == (["/slow"], ["/2"], {"e0", "e1"})
@@ -282,11 +282,11 @@ async def test_a_client_that_leaves_gives_its_place_up() -> None:
             first.send(get("/slow"))
             await until(lambda: engine.seen)
             leaving.send(get("/2"))
-            await until(lambda: app.container.in_flight().total == 2)
+            await until(lambda: app.process.in_flight().total == 2)
             last.send(get("/3"))
-            await until(lambda: app.container.in_flight().total == 3)
+            await until(lambda: app.process.in_flight().total == 3)
             leaving.leave()
-            await until(lambda: app.container.in_flight().total == 2)
+            await until(lambda: app.process.in_flight().total == 2)
             hold.set()
             assert [(await first.answer()).body, (await last.answer()).body] == [b"/slow", b"/3"]
             assert (engine.paths, len(engine.connections)) == (["/slow", "/3"], 1)
@@ -300,7 +300,7 @@ async def test_a_connection_that_is_lost_makes_room_for_a_new_one(leaves: bool) 
             first.send(get("/slow"))
             await until(lambda: engine.seen)
             client.send(get("/2"))
-            await until(lambda: app.container.in_flight().total == 2)
+            await until(lambda: app.process.in_flight().total == 2)
             if leaves:
                 first.leave()
             else:
@@ -326,7 +326,7 @@ async def test_a_dropped_request_is_sent_again_when_another_one_took_its_place()
             client.send(get("/dropped"))
             await until(lambda: "/dropped" in engine.paths)
             other.send(get("/2"))
-            await until(lambda: app.container.in_flight().total == 2)
+            await until(lambda: app.process.in_flight().total == 2)
             drop.set()
             assert (await other.answer()).body == b"/2"
             assert (await client.answer()).body == b"/dropped"

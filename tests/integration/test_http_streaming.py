@@ -257,8 +257,8 @@ async def test_a_client_that_takes_nothing_of_an_answer_is_cut_off() -> None:
             client.writer.transport.pause_reading()
             client.send(get())
             await until(lambda: endless.ended)
-            await until(lambda: not app.container.in_flight().total)
-            await until(lambda: not app.container.http_server()._connections)
+            await until(lambda: not app.process.in_flight().total)
+            await until(lambda: not app.process.http_server()._connections)
             assert (await endings(app, "client-left"), await endings(app, "upstream-failed")) == (1, 0)
             client.writer.transport.resume_reading()
             with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
@@ -274,7 +274,7 @@ async def test_a_client_that_takes_its_time_is_not_cut_off() -> None:
             for _ in range(100):
                 assert len(await client.reader.readexactly(65536)) == 65536
                 await asyncio.sleep(0.004)
-            await until(lambda: not app.container.in_flight().total)
+            await until(lambda: not app.process.in_flight().total)
             assert await endings(app, "completed") == 1
 
 

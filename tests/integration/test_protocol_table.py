@@ -25,7 +25,7 @@ from app.domain.endpoint import Endpoint
 from app.domain.metrics import EndpointMetrics
 from app.fleet.monitor import Binding, FleetMonitor, MonitorOptions
 from app.fleet.pool import EndpointPool
-from containers.application import ApplicationContainer
+from containers.application import Application
 from plugins.sources.metrics_data_source import MetricsDataSource
 from pointsman.testing import FakeClock, make_endpoint
 from tests.e2e import test_conformance
@@ -69,7 +69,7 @@ async def test_a_row_of_messages_is_answered_as_it_says(row: Row) -> None:
             await stream.done_writing()
             assert await stream.read() is grpc.aio.EOF
             assert await stream.code() is grpc.StatusCode.OK
-        assert picker.in_flight().total == 0
+        assert picker.process.in_flight().total == 0
         page = metrics_of(picker)
         assert {name: page.get(name) for name in row["metrics"]} == row["metrics"]
 
@@ -110,7 +110,7 @@ async def engine(spec: Sequence[Any]) -> AsyncIterator[int]:
 class NobodyWatches:
     """In the monitor's place: what the pool is told stays as it is."""
 
-    async def start(self) -> None:
+    def start(self) -> None:
         pass
 
     async def stop(self) -> None:
@@ -119,12 +119,12 @@ class NobodyWatches:
     async def initial_scrape(self, timeout: float) -> None:  # noqa: ASYNC109
         pass
 
-    def suspect(self, endpoint: Endpoint) -> None:
+    async def refresh_models(self) -> None:
         pass
 
 
 @asynccontextmanager
-async def picker_of(row: Row, addresses: Mapping[int, str]) -> AsyncIterator[ApplicationContainer]:
+async def picker_of(row: Row, addresses: Mapping[int, str]) -> AsyncIterator[Application]:
     """The application as the row wants it, with the metrics of its endpoints known."""
     endpoints = [
         {"name": f"pod-{number}", "address": address.partition(":")[0], "port": int(address.partition(":")[2])}
@@ -136,7 +136,7 @@ async def picker_of(row: Row, addresses: Mapping[int, str]) -> AsyncIterator[App
     }
     instead = {} if row.get("scraped") else {"monitor": NobodyWatches()}
     async with picking(configuration, ext_proc=row.get("extProc"), **instead) as picker:
-        pool = picker.pool()
+        pool = picker.generation.pool()
         for number, waiting, usage, *adapters in row.get("endpoints", ()) if instead else ():
             metrics = EndpointMetrics(
                 waiting=waiting,
@@ -149,9 +149,9 @@ async def picker_of(row: Row, addresses: Mapping[int, str]) -> AsyncIterator[App
         yield picker
 
 
-def metrics_of(picker: ApplicationContainer) -> Mapping[str, float]:
+def metrics_of(picker: Application) -> Mapping[str, float]:
     """The metrics page."""
-    lines = generate_latest(picker.metrics_registry()).decode().splitlines()
+    lines = generate_latest(picker.process.registry()).decode().splitlines()
     pairs = (line.rpartition(" ") for line in lines if not line.startswith("#"))
     return {name: float(value) for name, _, value in pairs}
 
@@ -293,7 +293,7 @@ class Polling:
         pass
 
     async def __aenter__(self) -> Self:
-        await self.monitor.start()
+        self.monitor.start()
         await self.monitor.initial_scrape(GUARD)
         return self
 

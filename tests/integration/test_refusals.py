@@ -168,7 +168,7 @@ async def test_a_plugin_that_fails_is_500_and_not_named_to_the_client(tmp_path: 
     async with fake_engine(says()) as engine, running(ports=[engine.port], sets=sets) as app, app.chat() as answer:
         assert answer.status == 500
         assert "secret" not in await answer.text()
-        assert app.container.in_flight().total == 0
+        assert app.process.in_flight().total == 0
 
 
 async def test_a_fault_of_the_router_itself_is_500_in_the_same_shape(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from structlog.testing import capture_logs
 
 from app.observability.logging import set_up_logging
 from app.settings.layers import Sources
-from containers.assembly import check
+from containers.application import Application, plan_sources
 from tests.support.engines import fake_engine, says
 from tests.support.reloads import FINDING, TELLING, Finding, Reloadable, Telling, endpoints, reloadable
 from tests.support.running import FREE_PORTS, until
@@ -72,23 +72,31 @@ async def test_a_conversation_stays_where_it_was_when_a_weight_is_changed_elsewh
         async with reloadable(tmp_path, pool) as app:
             talks = [f"You are number {number}. " * 60 for number in range(20)]
             before = [await app.served_by(talk) for talk in talks]
-            prefixes = app.plugin("approx-prefix-cache-producer")
             await app.takes_over(pool + weight(5))
             after = [await app.served_by(talk + "And then?") for talk in talks]
             assert (after, len(set(before))) == (before, 2)
-            assert app.plugin("approx-prefix-cache-producer") is prefixes
 
 
-async def test_a_conversation_is_forgotten_with_the_plugin_that_knew_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("parameters", "remembers"),
+    [
+        pytest.param("lruCapacityPerServer: 100", True, id="another capacity"),
+        pytest.param("maxPrefixTokensToMatch: 1024", True, id="another bound"),
+        pytest.param("autoTune: false", False, id="blocks of another size"),
+    ],
+)
+async def test_what_a_plugin_learnt_is_inherited_as_far_as_it_fits_the_parameters(
+    parameters: str, remembers: bool, tmp_path: Path
+) -> None:
     async with fake_engine(says()) as a:
         pool = endpoints(a.port)
-        other = pool + "plugins: [{type: approx-prefix-cache-producer, parameters: {lruCapacityPerServer: 100}}]"
+        other = pool + f"plugins: [{{type: approx-prefix-cache-producer, parameters: {{{parameters}}}}}]"
         async with reloadable(tmp_path, pool) as app:
             await app.served_by("You are anna. " * 60)
             known = [len(app.plugin("approx-prefix-cache-producer")._memory._index)]
             await app.takes_over(other)
             known.append(len(app.plugin("approx-prefix-cache-producer")._memory._index))
-            assert (known[0] > 0, known[1]) == (True, 0)
+            assert (known[0] > 0, known[1] > 0) == (True, remembers)
 
 
 async def test_metrics_of_dropped_plugins_vanish_and_those_of_kept_ones_go_on(tmp_path: Path) -> None:
@@ -172,12 +180,14 @@ async def test_a_new_plugin_has_started_before_the_first_request_meets_it(tmp_pa
             assert [line for line in Telling.diary if line.startswith("finished")] == ["finished old", "finished new"]
 
 
-async def test_a_plugin_that_stays_is_neither_stopped_nor_started_again(tmp_path: Path) -> None:
+async def test_every_plugin_is_built_and_started_anew_before_the_previous_ones_stop(tmp_path: Path) -> None:
     async with reloadable(tmp_path, told("a", "b")) as app:
+        before = app.plugin("b")
         await app.takes_over(told("b", "c", note="x"))
         await until(lambda: "stop a" in Telling.diary)
-        assert Telling.diary == ["start a", "start b", "start cx", "stop a"]
-    assert Telling.diary[4:] == ["stop b", "stop cx"]
+        assert Telling.diary == ["start a", "start b", "start b", "start cx", "stop b", "stop a"]
+        assert app.plugin("b") is not before
+    assert Telling.diary[6:] == ["stop cx", "stop b"]
 
 
 async def test_a_plugin_with_other_parameters_is_started_before_the_one_of_its_name_stops(tmp_path: Path) -> None:
@@ -192,7 +202,7 @@ async def test_a_plugin_that_can_t_start_refuses_all_and_what_was_begun_is_stopp
         old = app.plugin("old")
         outcome = await app.reload(told("old", "x", "y", fails="started"))
         assert (outcome.done, outcome.reasons) == (False, ["LookupError: can't begin"])
-        assert Telling.diary == ["start old", "start x", "start y", "stop y", "stop x"]
+        assert Telling.diary == ["start old", "start old", "start x", "start y", "stop y", "stop x", "stop old"]
         assert app.plugin("old") is old
 
 
@@ -211,7 +221,7 @@ async def test_a_plugin_that_can_t_stop_keeps_no_other_from_stopping(tmp_path: P
         async def broken() -> None:
             raise LookupError("oh")
 
-        alive = app.container.plugins_alive()
+        alive = app.generation.generation()._alive
         alive._started[1] = replace(alive._started[1], stop=broken)
         await app.takes_over("")
         await until(lambda: "stop a" in Telling.diary)
@@ -230,14 +240,12 @@ BAD: list[Any] = [
     pytest.param(
         "plugins: [{type: '/nowhere/at/all.py:A'}]\n", "/nowhere/at/all.py can't be read", id="no plugin file"
     ),
-    pytest.param("simulation: {servers: 1}\n", "needs restart: simulation", id="simulation"),
+    pytest.param("simulation: {servers: 1}\n", "needs restart: simulation.servers", id="simulation"),
     pytest.param(
-        "transports: {http: {enabled: false, timeouts: {keepAlive: 1s}, limits: {headerBytes: 1Ki}}}\n",
-        "needs restart: transports.http.enabled, transports.http.limits.headerBytes, transports.http.timeouts.keepAlive",
-        id="several fixed values",
+        "simulation: {servers: 1, model: other, seed: 3}\n",
+        "needs restart: simulation.model, simulation.seed, simulation.servers",
+        id="several settings that the process reads",
     ),
-    pytest.param("transports: {admin: {enabled: false}}\n", "needs restart: transports.admin.enabled", id="admin off"),
-    pytest.param("reload: {watch: true}\n", "needs restart: reload.watch", id="watching"),
     pytest.param(told("a", fails="built"), "can't be built", id="constructor"),
     pytest.param(told("a", fails="started"), "LookupError: can't begin", id="start"),
     pytest.param(told("a", fails="ended"), "SystemExit: enough", id="start that ends the process"),
@@ -267,18 +275,18 @@ async def test_what_can_t_be_used_changes_nothing_and_is_seen_until_a_good_one_c
         with capture_logs() as logs:
             status, text = await app.page("/-/reload", "POST")
         assert (status, reason in text, text.splitlines()[0]) == (
-            409, True, "the configuration was not taken over; the last good one holds",
+            409, True, "the configuration was not applied; the last good one stays in effect",
         )  # fmt: skip
         assert await state_of(app) == before
-        refused = [line for line in logs if line["event"].startswith("configuration not taken over")]
+        refused = [line for line in logs if line["event"].startswith("configuration reload failed")]
         assert (len(refused), reason in str(refused[0]["reasons"]), refused[0]["log_level"]) == (1, True, "error")
         assert await app.metric("pointsman_config_last_reload_successful") == "0.0"
         ready, verbose = await app.page("/readyz?verbose")
-        assert (ready, "[!] the configuration of " in verbose, reason in verbose) == (200, True, True)
+        assert (ready, "[!] configuration reload at " in verbose, reason in verbose) == (200, True, True)
         assert (await app.page("/readyz"))[1] == "ready\n"
 
         app.path.write_text(pool + weight(7))
-        assert await app.page("/-/reload", "POST") == (200, "the configuration was taken over\n")
+        assert await app.page("/-/reload", "POST") == (200, "the configuration was applied\n")
         assert await app.metric("pointsman_config_last_reload_successful") == "1.0"
         assert "[!]" not in (await app.page("/readyz?verbose"))[1]
         assert (await state_of(app))[0] != before[0]
@@ -286,11 +294,11 @@ async def test_what_can_t_be_used_changes_nothing_and_is_seen_until_a_good_one_c
 
 async def state_of(app: Reloadable) -> tuple[object, ...]:
     """All of the configuration that can be seen from outside, byte by byte, and the objects that requests meet."""
-    pipeline = app.container.router().pipeline
-    parts = [part.name for part in app.container.plugins_alive().started]
-    sites = [len(server.listener.opened) for server in (app.container.http_server(), app.container.admin_server())]
+    pipeline = app.generation.router().pipeline
+    parts = app.generation.generation()._alive.started
+    sites = [str(address) for address in app.process.sockets().addresses]
     _, configuration = await app.page("/debug/config")
-    return configuration, pipeline, app.url, app.admin_url, app.container.pool().names, parts, sites
+    return configuration, pipeline, app.url, app.admin_url, app.generation.pool().names, parts, sites
 
 
 async def test_an_unchanged_file_after_a_refused_one_clears_it(tmp_path: Path) -> None:
@@ -309,7 +317,7 @@ async def test_a_reload_is_counted_by_its_result(tmp_path: Path) -> None:
             await app.reload(text)
         results = [
             await app.metric(f'pointsman_config_reloads_total{{result="{result}"}}')
-            for result in ("taken_over", "unchanged", "refused")
+            for result in ("applied", "unchanged", "refused")
         ]
         assert results == ["2.0", "1.0", "1.0"]
 
@@ -327,7 +335,7 @@ async def test_addresses_that_are_not_allowed_reload_nothing(networks: str, tmp_
     async with reloadable(tmp_path, f"transports: {{admin: {{allowFrom: {networks}}}}}") as app:
         app.path.write_text(weight(9))
         status, text = await app.page("/-/reload", "POST")
-        assert (status, "transports.admin.allowFrom" in text, app.container.reloader().last) == (403, True, None)
+        assert (status, "transports.admin.allowFrom" in text, app.process.reloader().last) == (403, True, None)
 
 
 async def test_a_reload_changes_who_may_look(tmp_path: Path) -> None:
@@ -355,11 +363,11 @@ async def test_a_reload_changes_who_may_look(tmp_path: Path) -> None:
 )
 async def test_the_same_configuration_makes_no_new_generation(same: Callable[[Path], object], tmp_path: Path) -> None:
     async with reloadable(tmp_path, weight(5)) as app:
-        before = app.container.generation(), app.container.router().pipeline
+        before = app.generation, app.generation.router().pipeline
         same(app.path)
         outcome = await app.reload()
         assert (outcome.done, outcome.changed, str(outcome)) == (True, False, "nothing has changed")
-        assert (app.container.generation(), app.container.router().pipeline) == before
+        assert (app.generation, app.generation.router().pipeline) == before
 
 
 # -- watched files
@@ -444,10 +452,10 @@ async def test_a_changed_file_is_taken_over_exactly_once(
     async with reloadable(mount, None) as app:
         for number in (2, 3):
             await change(path, deadline(number, settle))
-            await until(lambda number=number: app.container.router().producer_deadline == number)
+            await until(lambda number=number: app.generation.router().producer_deadline == number)
         outcomes = [
             await app.metric(f'pointsman_config_reloads_total{{result="{result}"}}')
-            for result in ("taken_over", "refused", "unchanged")
+            for result in ("applied", "refused", "unchanged")
         ]
         assert outcomes == ["2.0", None, None]
         assert f"producerDeadline: {number}s" in (await app.page("/debug/config"))[1]
@@ -459,20 +467,20 @@ async def test_a_file_that_is_touched_is_not_loaded_again(tmp_path: Path) -> Non
             app.path.touch()
         app.path.with_name("neighbour.yaml").write_text("new")
         await rename_over(app.path, deadline(2))
-        await until(lambda: app.container.reloader().last)
-        assert await app.metric('pointsman_config_reloads_total{result="taken_over"}') == "1.0"
+        await until(lambda: app.process.reloader().last)
+        assert await app.metric('pointsman_config_reloads_total{result="applied"}') == "1.0"
         assert await app.metric('pointsman_config_reloads_total{result="unchanged"}') is None
 
 
 async def test_a_broken_file_is_refused_once_and_a_mended_one_taken_over(tmp_path: Path) -> None:
     async with reloadable(tmp_path, deadline(1)) as app:
         app.path.write_text("plugins: [\n")
-        await until(lambda: app.container.reloader().last)
+        await until(lambda: app.process.reloader().last)
         app.path.write_text(deadline(2))
-        await until(lambda: app.container.router().producer_deadline == 2)
+        await until(lambda: app.generation.router().producer_deadline == 2)
         results = [
             await app.metric(f'pointsman_config_reloads_total{{result="{result}"}}')
-            for result in ("taken_over", "refused", "unchanged")
+            for result in ("applied", "refused", "unchanged")
         ]
         assert results == ["1.0", "1.0", None]
 
@@ -492,15 +500,15 @@ async def test_a_file_that_changed_while_the_process_started_is_taken_over(tmp_p
     Telling.gate = asyncio.Event()
     path = tmp_path / "pointsman.yaml"
     path.write_text(deadline(1) + told("a", waits="true"))
-    container = check(Sources(("builtin:default", str(path)), FREE_PORTS)).container()
-    lifecycle = container.lifecycle()
-    starting = asyncio.create_task(lifecycle.start())
+    application = Application(plan_sources(Sources(("builtin:default", str(path)), FREE_PORTS)))
+    runner = application.runner()
+    starting = asyncio.create_task(runner.start())
     await until(lambda: "start a" in Telling.diary)
     path.write_text(deadline(2) + told("a", waits="true"))
     Telling.gate.set()
     await starting
-    await until(lambda: container.router().producer_deadline == 2)
-    await lifecycle.stop()
+    await until(lambda: application.generation.router().producer_deadline == 2)
+    await runner.stop()
 
 
 # -- listeners
@@ -558,7 +566,7 @@ async def test_a_listener_may_move_back(tmp_path: Path) -> None:
     async with reloadable(tmp_path, f"transports: {{http: {{port: {first}}}}}") as app:
         for port in (second, first, second):
             await app.takes_over(f"transports: {{http: {{port: {port}}}}}")
-            await until(lambda: len(app.container.http_server().listener.opened) == 1)
+            await until(lambda: len(app.process.sockets().addresses) == 2)
             async with app.client.get(f"http://127.0.0.1:{port}/v1/models") as answer:
                 assert answer.status == 503
 
@@ -600,7 +608,7 @@ async def test_endpoints_that_went_are_no_longer_looked_at_and_new_ones_are(tmp_
             begun = looks["new"]
             await until(lambda: looks["new"] > begun + 20)
             assert looks["old"] == seen
-            assert {status.endpoint.name for status in app.container.pool().statuses()} == {"x", "a"}
+            assert {status.endpoint.name for status in app.generation.pool().statuses()} == {"x", "a"}
             names = {task.get_name() for task in asyncio.all_tasks()}
             assert {name for name in names if name.startswith("watch ")} == {"watch x", "watch a"}
 
@@ -630,12 +638,12 @@ async def counting(looks: dict[str, int], name: str) -> AsyncIterator[int]:
 async def test_an_endpoint_that_stays_keeps_all_that_is_known_of_it(tmp_path: Path) -> None:
     async with fake_engine(says()) as a, fake_engine(says()) as b:
         async with reloadable(tmp_path, endpoints(a.port)) as app:
-            pool = app.container.pool()
+            pool = app.generation.pool()
             await until(lambda: pool.statuses()[0].models)
             before = pool.statuses()[0], pool.incarnation("e0")
             await app.takes_over(endpoints(a.port, b.port))
             assert (pool.statuses()[0], pool.incarnation("e0")) == before
-            assert app.container.pool().names == {"e0", "e1"}
+            assert app.generation.pool().names == {"e0", "e1"}
 
 
 def finding(**parameters: object) -> str:
@@ -651,10 +659,10 @@ async def test_another_discovery_takes_over_without_a_moment_of_no_endpoints(tmp
     Finding.gate = asyncio.Event()
     async with reloadable(tmp_path, finding(name="one")) as app:
         lists: list[set[str]] = []
-        app.container.pool().subscribe(lambda: lists.append({s.endpoint.name for s in app.container.pool().statuses()}))
+        app.generation.pool().table.subscribe(lambda: lists.append({s.endpoint.name for s in app.generation.pool().statuses()}))
         reload = asyncio.create_task(app.takes_over(finding(name="two", waits="true")))
         await until(lambda: "two" in Finding.running)
-        meanwhile = {status.endpoint.name for status in app.container.pool().statuses()}
+        meanwhile = {status.endpoint.name for status in app.generation.pool().statuses()}
         Finding.gate.set()
         await reload
         await until(lambda: Finding.running == ["two"])
@@ -662,19 +670,19 @@ async def test_another_discovery_takes_over_without_a_moment_of_no_endpoints(tmp
     assert Finding.running == []
 
 
-async def test_a_discovery_that_stays_goes_on(tmp_path: Path) -> None:
+async def test_an_endpoint_that_a_new_run_of_the_discovery_finds_again_stays_the_same(tmp_path: Path) -> None:
     async with reloadable(tmp_path, finding()) as app:
-        runs, before = app.container.discovery()._run, app.container.pool().statuses()[0].endpoint
+        before = app.generation.pool().statuses()[0].endpoint
         await app.takes_over(finding() + weight(5))
-        assert (app.container.discovery()._run, Finding.running) == (runs, ["found"])
-        assert app.container.pool().statuses()[0].endpoint is before
+        await until(lambda: Finding.running == ["found"])
+        assert app.generation.pool().statuses()[0].endpoint is before
 
 
 async def test_a_discovery_that_is_dropped_ends(tmp_path: Path) -> None:
     async with fake_engine(says()) as engine, reloadable(tmp_path, finding()) as app:
         await app.takes_over(endpoints(engine.port))
         await until(lambda: not Finding.running)
-        assert {status.endpoint.name for status in app.container.pool().statuses()} == {"e0"}
+        assert {status.endpoint.name for status in app.generation.pool().statuses()} == {"e0"}
 
 
 async def test_a_refused_reload_ends_the_discovery_it_had_begun(tmp_path: Path) -> None:
@@ -690,7 +698,7 @@ async def test_a_refused_reload_ends_the_discovery_it_had_begun(tmp_path: Path) 
 async def test_a_discovery_that_finds_nothing_in_time_refuses_and_is_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("containers.reloading.FIRST_LIST", 0.01)
+    monkeypatch.setattr("app.generation.FIRST_LIST", 0.01)
     Finding.gate = asyncio.Event()
     async with reloadable(tmp_path, finding(name="one")) as app:
         outcome = await app.reload(finding(name="two", waits="true"))
@@ -727,8 +735,8 @@ async def test_a_stop_while_plugins_are_retired_stops_them_as_well(tmp_path: Pat
         async with reloadable(tmp_path, pool + told("old")) as app, app.chat() as answer:
             await answer.content.readany()
             await app.takes_over(pool + told("new"))
-            stopping = asyncio.create_task(app.container.lifecycle().stop())
-            await until(lambda: app.container.admission().draining)
+            stopping = asyncio.create_task(app.process.runner().stop())
+            await until(lambda: app.process.http_server().admission.draining)
             go.set()
             await stopping
     assert sorted(Telling.diary) == ["finished old", "start new", "start old", "stop new", "stop old"]
@@ -741,7 +749,7 @@ async def test_a_stop_while_requests_of_the_old_plugins_go_on_stops_those_plugin
             request = asyncio.create_task(app.served_by("hi"))
             await until(lambda: engine.seen)
             await app.takes_over(pool + told("new"))
-            await app.container.lifecycle().stop()
+            await app.application.process.runner().stop()
             with pytest.raises(aiohttp.ClientError):
                 await request
     assert sorted(line for line in Telling.diary if line.startswith("stop")) == ["stop new", "stop old"]
@@ -752,42 +760,42 @@ async def test_a_stop_while_a_dropped_plugin_stops_ends_the_others_too(tmp_path:
     async with reloadable(tmp_path, told("a", "b", stops_slowly="true")) as app:
         await app.takes_over("")
         await until(lambda: "stop b" in Telling.diary)
-        await app.container.lifecycle().stop()
+        await app.application.process.runner().stop()
         assert Telling.diary == ["start a", "start b", "stop b", "stop a"]
 
 
 async def test_a_stop_within_a_reload_leaves_nothing_of_it(tmp_path: Path) -> None:
     Finding.gate = asyncio.Event()
     async with reloadable(tmp_path, told("old")) as app:
-        before = app.container.router().pipeline
+        before = app.generation.router().pipeline
         app.path.write_text(
             f"plugins: [{{name: new, type: '{TELLING}'}}, {{name: finding, type: '{FINDING}', parameters: {{waits: true}}}}]\n"
             "dataLayer: {discovery: {pluginRef: finding}}\n"
         )
-        app.container.reloader().request()
+        app.process.reloader().request()
         await until(lambda: Finding.running)
-        await app.container.lifecycle().stop()
-        assert (Finding.running, app.container.router().pipeline is before) == ([], True)
+        await app.application.process.runner().stop()
+        assert (Finding.running, app.generation.router().pipeline is before) == ([], True)
     assert Telling.diary == ["start old", "start new", "stop new", "stop old"]
 
 
 async def test_a_reload_by_the_admin_port_that_a_stop_finds_under_way_takes_nothing_over(tmp_path: Path) -> None:
     Telling.gate = asyncio.Event()
     async with reloadable(tmp_path, told("old")) as app:
-        before = app.container.router().pipeline
+        before = app.generation.router().pipeline
         app.path.write_text(told("old", "new", waits="true"))
         post = asyncio.create_task(app.page("/-/reload", "POST"))
         await until(lambda: "start new" in Telling.diary)
-        stopping = asyncio.create_task(app.container.lifecycle().stop())
+        stopping = asyncio.create_task(app.process.runner().stop())
         await asyncio.gather(post, stopping, return_exceptions=True)
         Telling.gate.set()
-        assert app.container.router().pipeline is before
-    assert Telling.diary == ["start old", "start new", "stop new", "stop old"]
+        assert app.generation.router().pipeline is before
+    assert Telling.diary == ["start old", "start old", "start new", "stop new", "stop old", "stop old"]
 
 
 async def test_after_a_stop_nothing_is_reloaded(tmp_path: Path) -> None:
     async with reloadable(tmp_path, told("old")) as app:
-        await app.container.lifecycle().stop()
+        await app.application.process.runner().stop()
         outcome = await app.reload(told("new"))
         assert (outcome.done, Telling.diary) == (False, ["start old", "stop old"])
 
@@ -796,13 +804,13 @@ async def test_a_reload_that_is_asked_for_while_the_process_starts_comes_after_t
     Telling.gate = asyncio.Event()
     path = tmp_path / "pointsman.yaml"
     path.write_text(told("a", waits="true"))
-    container = check(Sources(("builtin:default", str(path)), FREE_PORTS)).container()
-    lifecycle = container.lifecycle()
-    starting = asyncio.create_task(lifecycle.start())
+    application = Application(plan_sources(Sources(("builtin:default", str(path)), FREE_PORTS)))
+    runner = application.runner()
+    starting = asyncio.create_task(runner.start())
     await until(lambda: "start a" in Telling.diary)
     path.write_text(told("b"))
-    container.reloader().request()
-    reload = asyncio.create_task(container.reloader().reload())
+    application.process.reloader().request()
+    reload = asyncio.create_task(application.process.reloader().reload())
     for _ in range(20):
         await asyncio.sleep(0)
     early = list(Telling.diary)
@@ -810,5 +818,5 @@ async def test_a_reload_that_is_asked_for_while_the_process_starts_comes_after_t
     await starting
     await reload
     await until(lambda: "stop a" in Telling.diary)
-    await lifecycle.stop()
+    await runner.stop()
     assert (early, Telling.diary) == (["start a"], ["start a", "start b", "stop a", "stop b"])

@@ -114,14 +114,14 @@ def counted(app: Reloadable) -> Counter[str]:
     Connections to engines that are kept for later do not count: they have two ends here, and a task that serves them.
     """
     gc.collect()
-    upstreams = (app.container.upstream(), *app.container.http_client()._upstreams.values())
-    idle = sum(len(lane.connections) for upstream in upstreams for lane in upstream._lanes.values())
+    everything = (app.process.host_pools(), app.process.http_client()._pools)
+    idle = sum(len(pool.connections) for pools in everything for pool in pools._pools.values())
     files = len(list(Path("/proc/self/fd").iterdir()))
     found = Counter(tasks=len(asyncio.all_tasks()) - idle, files=files - 2 * idle)
     for thing in gc.get_objects():
         if type(thing) in (Pipeline, Scheduler, Profile, Telling, Finding, PluginPlan, Settings, CollectorRegistry):
             found[type(thing).__name__] += 1
-        elif type(thing) is DynamicContainer and "machine_observers" in thing.providers:
+        elif type(thing) is DynamicContainer and "profile_picker" in thing.providers:
             found["generations"] += 1
     return found
 
@@ -134,9 +134,9 @@ class Past:
 
     def add(self, app: Reloadable) -> None:
         """What requests meet now, and will not after the next reload."""
-        generation, pipeline = app.container.generation(), app.container.router().pipeline
+        generation, pipeline = app.generation, app.generation.router().pipeline
         dropped = [app.plugin(name) for name in ("even", "odd") if name in generation.plugins.providers]
-        for thing in (generation, pipeline.scheduler, *dropped):
+        for thing in (generation, generation.generation(), pipeline.scheduler, *dropped):
             self._replaced.append((type(thing).__name__, weakref.ref(thing)))
 
     def alive(self) -> list[str]:
@@ -159,7 +159,6 @@ async def test_fifty_reloads_fail_no_request_and_leave_nothing_behind(tmp_path: 
     async with AsyncExitStack() as stack:
         ports = [(await stack.enter_async_context(fake_engine(stream))).port for _ in range(3)]
         app = await stack.enter_async_context(reloadable(tmp_path, version(0, *ports)))
-        kept = app.plugin("kept")
         async with load_on(app) as load:
             first = await reloads(app, load, ports, 2)
         await until(lambda: not first.alive())
@@ -169,9 +168,9 @@ async def test_fifty_reloads_fail_no_request_and_leave_nothing_behind(tmp_path: 
         await until(lambda: not past.alive())
         await until(lambda: counted(app) <= before)
         assert (set(load.results), load.results.total() >= RELOADS * 3) == ({"200"}, True)
-        assert (app.plugin("kept") is kept, app.container.in_flight().total) == (True, 0)
+        assert app.process.in_flight().total == 0
         started, stopped = (sum(line.startswith(what) for line in Telling.diary) for what in ("start ", "stop "))
-        assert started - stopped == len(app.container.plugins_alive().started) == 2
+        assert started - stopped == 2
 
 
 async def test_refused_reloads_under_load_leave_nothing_behind_either(tmp_path: Path) -> None:
@@ -180,14 +179,14 @@ async def test_refused_reloads_under_load_leave_nothing_behind_either(tmp_path: 
         async with reloadable(tmp_path, version(0, *ports)) as app:
             async with load_on(app) as load:
                 await load.more(10)
-            before, generation = counted(app), app.container.generation()
+            before, generation = counted(app), app.generation
             broken = version(0, *ports).replace("note: '0'", "note: x, fails: started")
             async with load_on(app) as load:
                 for text in ["plugins: [\n", broken, f"{broken}transports: {{http: {{port: {other.port}}}}}\n"] * 5:
                     assert not (await app.reload(text)).done
                     await load.more(3)
             await until(lambda: counted(app) <= before)
-            assert (set(load.results), app.container.generation() is generation) == ({"200"}, True)
+            assert (set(load.results), app.generation is generation) == ({"200"}, True)
 
 
 async def test_a_listener_that_moves_under_load_fails_no_request_on_connections_that_are_open(tmp_path: Path) -> None:
@@ -196,7 +195,7 @@ async def test_a_listener_that_moves_under_load_fails_no_request_on_connections_
         async with reloadable(tmp_path, pool) as app, load_on(app, app.url) as load:
             await load.more(CLIENTS * 2)
             await app.takes_over(f"{pool}transports: {{http: {{bind: 127.0.0.2}}}}\n")
-            await until(lambda: len(app.container.http_server().listener.opened) == 1)
+            await until(lambda: len(app.process.sockets().addresses) == 2)
             await load.more(CLIENTS * 5)
         assert set(load.results) == {"200"}
 
@@ -210,7 +209,7 @@ async def test_a_thousand_endpoints_come_and_go(tmp_path: Path) -> None:
         lines = len((await app.page("/metrics"))[1].splitlines())
         before = counted(app)
         await app.takes_over(many)
-        assert len(app.container.pool().statuses()) == 1000
+        assert len(app.generation.pool().statuses()) == 1000
         await app.takes_over(few)
         await until(lambda: counted(app) <= before)
         assert len((await app.page("/metrics"))[1].splitlines()) == lines

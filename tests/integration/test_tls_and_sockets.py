@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 
 from app.settings.layers import Sources
-from containers.assembly import check
+from containers.application import Application, check, plan_sources
 from tests.support.running import Running, running, until
 
 TLS = Path(__file__).parents[1] / "data" / "tls"
@@ -81,7 +81,7 @@ async def chat(app: Running, url: str, tls: ssl.SSLContext | None = None) -> tup
 
 
 def https(app: Running) -> str:
-    return f"https://127.0.0.1:{app.container.http_server().port}"
+    return f"https://127.0.0.1:{app.port}"
 
 
 OURS = f"transports: {{http: {{tls: {{certFile: '{TLS}/server.pem', keyFile: '{TLS}/server.key'}}}}}}\n"
@@ -111,16 +111,16 @@ async def test_a_renewed_certificate_is_taken_over_by_a_reload(tmp_path: Path) -
         assert await shown(app) == "server"
         for kind in ("pem", "key"):
             shutil.copy(TLS / f"renewed.{kind}", tmp_path / f"mine.{kind}")
-        outcome = await app.container.reloader().reload()
+        outcome = await app.process.reloader().reload()
         assert (outcome.done, await shown(app)) == (True, "renewed")
         (tmp_path / "mine.pem").write_text("nothing")
-        outcome = await app.container.reloader().reload()
+        outcome = await app.process.reloader().reload()
         assert (outcome.done, "mine.pem" in str(outcome), await shown(app)) == (False, True, "renewed")
 
 
 async def shown(app: Running) -> str:
     """The name in the certificate that a new connection is met with."""
-    port = app.container.http_server().port
+    port = app.port
     _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trusting())
     ((_, name),), *_ = writer.get_extra_info("peercert")["subject"]
     writer.close()
@@ -131,7 +131,7 @@ async def test_tls_is_not_switched_on_in_a_running_process(tmp_path: Path) -> No
     file = Path(layer(tmp_path, "{}\n"))
     async with engine() as port, running(str(file), ports=[port]) as app:
         file.write_text(OURS)  # noqa: ASYNC240
-        outcome = await app.container.reloader().reload()
+        outcome = await app.process.reloader().reload()
         assert (outcome.done, "transports.http.tls.certFile" in str(outcome)) == (False, True)
 
 
@@ -158,7 +158,7 @@ async def test_an_endpoint_is_shown_our_certificate(tmp_path: Path) -> None:
         )
         async with running(layer(tmp_path, text)) as app:
             assert (await chat(app, app.url))[0] == 200
-            await until(lambda: app.container.pool().statuses()[0].models == {"demo"})
+            await until(lambda: app.generation.pool().statuses()[0].models == {"demo"})
 
 
 async def test_an_endpoint_on_a_unix_socket_is_scraped_listed_and_served(tmp_path: Path) -> None:
@@ -166,8 +166,8 @@ async def test_an_endpoint_on_a_unix_socket_is_scraped_listed_and_served(tmp_pat
     text = f"pool: {{endpoints: [{{name: s, address: 'unix:{socket}'}}], scrape: {{interval: 50ms}}}}\n"
     async with engine(socket=socket), running(layer(tmp_path, text)) as app:
         assert await chat(app, app.url) == (200, "hello " * 30_000, "localhost")
-        await until(lambda: app.container.pool().statuses()[0].metrics)
-        assert app.container.pool().statuses()[0].metrics.waiting == 3
+        await until(lambda: app.generation.pool().statuses()[0].metrics)
+        assert app.generation.pool().statuses()[0].metrics.waiting == 3
         async with app.client.get(f"{app.url}/v1/models") as answer:
             assert [card["id"] for card in (await answer.json())["data"]] == ["demo"]
 
@@ -179,14 +179,15 @@ async def test_the_router_listens_on_a_unix_socket_and_leaves_none_behind(tmp_pa
     text = f"transports: {{http: {{bind: 'unix:{socket}'}}}}\n"
     async with engine() as port:
         endpoints = f"pool: {{endpoints: [{{name: e, address: 127.0.0.1, port: {port}}}]}}\n"
-        container = check(Sources(("builtin:default",), text + endpoints, {}, ["transports.admin.port=0"])).container()
-        await container.lifecycle().start()
+        sources = Sources(("builtin:default",), text + endpoints, {}, ["transports.admin.port=0"])
+        runner = Application(plan_sources(sources)).runner()
+        await runner.start()
         try:
             async with aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(socket))) as client:
                 async with client.post("http://any/v1/chat/completions", json=CHAT) as answer:
                     assert (answer.status, await answer.text()) == (200, "hello " * 30_000)
         finally:
-            await container.lifecycle().stop()
+            await runner.stop()
     assert not socket.exists()
 
 
@@ -205,10 +206,10 @@ async def test_the_router_listens_on_a_unix_socket_and_leaves_none_behind(tmp_pa
             "transports: {http: {tls: {certFile: /none.pem, keyFile: /none.key}}}", "/none.pem", id="no such file"
         ),
         pytest.param("pool: {tls: {caFile: /none.pem}}", "/none.pem", id="no authorities"),
-        pytest.param(f"pool: {{tls: {{caFile: '{TLS}/README.md'}}}}", "holds no certificate", id="no PEM"),
+        pytest.param(f"pool: {{tls: {{caFile: '{TLS}/README.md'}}}}", "not a certificate in PEM", id="no PEM"),
         pytest.param(
             f"transports: {{http: {{tls: {{certFile: '{TLS}/server.pem', keyFile: '{TLS}/client.key'}}}}}}",
-            "no certificate and key that go together",
+            "not a certificate and its key in PEM",
             id="another's key",
         ),
     ],

@@ -36,10 +36,9 @@ def say(what: object) -> None:
 
 def serve() -> None:
     """Forks for each line, one after the other."""
-    from app.catalogue.catalogue import Catalogue  # noqa: PLC0415
-    from containers.application import ApplicationContainer  # noqa: F401, PLC0415 - loaded once for all
+    from containers.application import catalogue  # noqa: PLC0415 - imported once for all
 
-    _ = Catalogue().built_in
+    _ = catalogue().built_in
     for line in sys.stdin:
         command = json.loads(line)
         number = os.fork()

@@ -8,20 +8,18 @@ from typing import Any
 
 import yaml
 
-from app.catalogue.catalogue import Catalogue
 from app.settings.layers import Sources
-from containers.application import ApplicationContainer
-from containers.assembly import check
+from containers.application import Application, catalogue, plan_sources
 
-CATALOGUE = Catalogue()
+CATALOGUE = catalogue()
 
 
 @asynccontextmanager
 async def picking(
     configuration: Mapping[str, Any], *, ext_proc: Mapping[str, Any] | None = None, **instead: object
-) -> AsyncIterator[ApplicationContainer]:
+) -> AsyncIterator[Application]:
     """A running application; `port_of` says where it is called. `ext_proc` adds to `transports.extProc`, `instead` are
-    objects in place of providers, by name."""
+    overrides of the generation's providers, by name."""
     here: Mapping[str, Any] = {"bind": "127.0.0.1", "port": 0}
     picker = {**here, "enabled": True, "healthPort": 0, "tls": {"enabled": False}, **(ext_proc or {})}
     whole = {
@@ -30,15 +28,19 @@ async def picking(
         **configuration,
         "transports": {"http": {"enabled": False}, "admin": here, "extProc": picker},
     }
-    container = check(Sources(text=yaml.safe_dump(whole)), CATALOGUE).container(**instead)
-    lifecycle = container.lifecycle()
+    application = Application(plan_sources(Sources(text=yaml.safe_dump(whole)), CATALOGUE))
+    for name, fake in instead.items():
+        application.generation.providers[name].override(fake)
+    application.verify()
+    runner = application.runner()
     try:
-        await lifecycle.start()
-        yield container
+        await runner.start()
+        yield application
     finally:
-        await lifecycle.stop()
+        await runner.stop()
 
 
-def port_of(container: ApplicationContainer) -> int:
+def port_of(application: Application) -> int:
     """The port that proxies call."""
-    return container.ext_proc_server().port
+    port: int = application.process.ext_proc_server().server.port
+    return port

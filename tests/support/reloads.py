@@ -9,13 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-import aiohttp
-
-from app.reload import Outcome
+from app.reload import ReloadResult
 from app.settings.layers import Sources
-from containers.assembly import check
+from containers.application import Application, plan_sources
 from pointsman import Candidates, Endpoint, EndpointSink, InferenceRequest, MetricsRegistry, PluginName, PluginParams
-from tests.support.running import FREE_PORTS, Running
+from tests.support.running import FREE_PORTS, Running, serving
 
 UNWATCHED = "reload: {watch: false}\npool: {scrape: {interval: 50ms}}\n"
 
@@ -26,11 +24,11 @@ class Reloadable(Running):
 
     path: Path
 
-    async def reload(self, text: str | None = None) -> Outcome:
+    async def reload(self, text: str | None = None) -> ReloadResult:
         """Takes over `text`, or the file as it is."""
         if text is not None:
             self.path.write_text(text)
-        outcome: Outcome = await self.container.reloader().reload()
+        outcome: ReloadResult = await self.process.reloader().reload()
         return outcome
 
     async def takes_over(self, text: str) -> None:
@@ -40,7 +38,7 @@ class Reloadable(Running):
 
     def plugin(self, name: str) -> Any:
         """The instance of that name which requests meet now."""
-        return self.container.generation().plugins.providers[name]()
+        return self.generation.plugins[name]()
 
     async def page(self, path: str, method: str = "GET") -> tuple[int, str]:
         """Status and text of an admin page."""
@@ -68,15 +66,9 @@ async def reloadable(folder: Path, text: str | None) -> AsyncIterator[Reloadable
     base.write_text(FREE_PORTS + UNWATCHED)
     if text is not None:
         path.write_text(text)
-    container = check(Sources(("builtin:default", str(base), str(path)))).container()
-    lifecycle = container.lifecycle()
-    try:
-        async with asyncio.timeout(20):
-            await lifecycle.start()
-        async with aiohttp.ClientSession(auto_decompress=False) as client:
-            yield Reloadable(container, client, path)
-    finally:
-        await lifecycle.stop()
+    application = Application(plan_sources(Sources(("builtin:default", str(base), str(path)))))
+    async with serving(application) as app:
+        yield Reloadable(app.application, app.client, path)
 
 
 def endpoints(*ports: int) -> str:

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 import aiohttp
 
 from app.settings.layers import Sources
-from containers.application import ApplicationContainer
-from containers.assembly import check
+from containers.application import Application, plan_sources
+from containers.generation import GenerationContainer
+from containers.listening import ADMIN, HTTP
+from containers.process import ProcessContainer
 
 FREE_PORTS = """
 transports:
@@ -25,16 +27,39 @@ observability: {logging: {level: error}}
 class Running:
     """A running application and a client for it."""
 
-    container: ApplicationContainer
+    application: Application
     client: aiohttp.ClientSession
 
     @property
+    def process(self) -> ProcessContainer:
+        return self.application.process
+
+    @property
+    def generation(self) -> GenerationContainer:
+        """The current one's container."""
+        return self.application.generation
+
+    @property
+    def port(self) -> int:
+        return self.process.sockets().port(HTTP)
+
+    @property
+    def admin_port(self) -> int:
+        return self.process.sockets().port(ADMIN)
+
+    @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.container.http_server().port}"
+        return f"http://127.0.0.1:{self.port}"
 
     @property
     def admin_url(self) -> str:
-        return f"http://127.0.0.1:{self.container.admin_server().port}"
+        return f"http://127.0.0.1:{self.admin_port}"
+
+    async def drain(self, timeout: float) -> None:  # noqa: ASYNC109
+        """Stops the HTTP server as the end of the process does."""
+        self.process.http_server().admission.draining = True
+        self.process.sockets().close(HTTP)
+        await self.process.http_server().drain(timeout)
 
     def chat(self, content: str = "hi", **fields: object) -> aiohttp.client._RequestContextManager:
         """A chat request, to be entered with `async with`."""
@@ -47,15 +72,22 @@ async def running(*layers: str, ports: Sequence[int] = (), sets: Sequence[str] =
     """`builtin:default`, the files `layers` over it, `ports` as endpoints `e0`, `e1`, …, and `sets`."""
     endpoints = ", ".join(f"{{name: e{i}, address: 127.0.0.1, port: {port}}}" for i, port in enumerate(ports))
     text = FREE_PORTS + f"\npool: {{endpoints: [{endpoints}], scrape: {{interval: 50ms}}}}\n"
-    container = check(Sources(("builtin:default", *layers), text, {}, sets)).container()
-    lifecycle = container.lifecycle()
+    application = Application(plan_sources(Sources(("builtin:default", *layers), text, {}, sets)))
+    async with serving(application) as app:
+        yield app
+
+
+@asynccontextmanager
+async def serving(application: Application) -> AsyncIterator[Running]:
+    """`application`, started, with a client."""
+    runner = application.runner()
     try:
         async with asyncio.timeout(20):
-            await lifecycle.start()
+            await runner.start()
         async with aiohttp.ClientSession(auto_decompress=False) as client:
-            yield Running(container, client)
+            yield Running(application, client)
     finally:
-        await lifecycle.stop()
+        await runner.stop()
 
 
 async def until(condition: Callable[[], object], within: float = 10.0) -> None:

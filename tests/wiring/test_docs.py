@@ -13,7 +13,7 @@ import yaml
 from app.commands import go_flags, serve
 from app.settings.layers import Sources
 from app.transports.envoy.binary import find_binary
-from containers.assembly import check
+from containers.application import check
 from pointsman.testing import check_scorer, make_candidates, make_endpoint, make_request
 
 ROOT = Path(__file__).parents[2]

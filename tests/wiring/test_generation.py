@@ -14,8 +14,7 @@ from app.routing.router import Router
 from app.settings.errors import ConfigurationError
 from app.settings.layers import Sources, shipped
 from containers import parts
-from containers.application import ApplicationContainer
-from containers.assembly import check
+from containers.application import Application, check
 from containers.generation import lifecycles_of, pipeline_of
 from pointsman.testing import FakeClock, make_candidates, make_endpoint, make_request
 
@@ -64,13 +63,13 @@ class Favourite:
         return [float(endpoint.name == self.name) for endpoint in candidates]
 
 
-def container_of(text: str, **instead: object) -> ApplicationContainer:
+def container_of(text: str, **instead: object) -> Application:
     return check(Sources(text=text)).container(**instead)
 
 
-def pick(container: ApplicationContainer, profile: str = "a") -> str:
+def pick(container: Application, profile: str = "a") -> str:
     request = make_request(headers={"EPP-Profile": profile})
-    scheduler = container.generation().scheduler()
+    scheduler = generation.scheduler()
     return scheduler.schedule(request, make_candidates("x", "y", "z")).endpoint.name
 
 
@@ -89,7 +88,7 @@ def test_profiles_are_made_anew_and_their_plugins_are_not() -> None:
 @pytest.mark.parametrize("profile", ["a", "b"])
 def test_a_fake_put_in_by_name_is_seen_by_every_profile(profile: str) -> None:
     container = container_of(TWO_PROFILES)
-    container.generation().plugins.providers["shared"].override(providers.Object(Favourite("y")))
+    generation.plugins.providers["shared"].override(providers.Object(Favourite("y")))
     assert pick(container, profile) == "y"
 
 
@@ -109,8 +108,8 @@ def test_the_profile_picker_can_be_replaced() -> None:
             return Decision("b", finished)
 
     container = container_of(TWO_PROFILES)
-    container.generation().profile_picker.override(providers.Factory(Always))
-    decision = container.generation().scheduler().schedule(make_request(), make_candidates("x"))
+    generation.profile_picker.override(providers.Factory(Always))
+    decision = generation.scheduler().schedule(make_request(), make_candidates("x"))
     assert decision.primary == "b"
 
 
@@ -130,8 +129,8 @@ def test_the_clock_can_be_replaced_before_the_first_call() -> None:
     clock = FakeClock()
     container = container_of(TWO_PROFILES)
     container.clock.override(providers.Object(clock))
-    assert container.router().clock is clock
-    assert container.pool()._clock is clock
+    assert generation.router().clock is clock
+    assert generation.pool()._clock is clock
 
 
 def test_a_parameter_that_names_a_plugin_becomes_that_plugin(tmp_path: Path) -> None:
@@ -198,7 +197,7 @@ def test_every_provider_of_the_shipped_configurations_is_built_once(layers: tupl
     sets = [f"plugins[endpoints].parameters.path={endpoints}"] if "prod" in layers else []
     container = check(Sources(tuple(f"builtin:{name}" for name in layers), sets=sets)).container()
     built = [provider() for provider in container.providers.values()]
-    generation = container.generation()
+    generation = generation
     built += [provider() for provider in generation.providers.values()]
     built += [provider() for provider in generation.plugins.providers.values()]
     assert not [value for value in built if hasattr(value, "__await__")]
@@ -209,13 +208,13 @@ def test_every_shipped_file_is_among_those_built() -> None:
 
 
 def test_the_pytest_plugin_gives_a_container_with_a_clock_of_the_tests(
-    pointsman_container: ApplicationContainer,
+    pointsman_container: Application,
 ) -> None:
     assert isinstance(pointsman_container.clock(), FakeClock)
     assert isinstance(pointsman_container.router(), Router)
 
 
-async def test_a_router_from_the_container_decides(pointsman_container: ApplicationContainer) -> None:
+async def test_a_router_from_the_container_decides(pointsman_container: Application) -> None:
     pointsman_container.pool().replace_all([make_endpoint("a")])
     async with pointsman_container.router().route(make_request()) as route:
         assert route.endpoint.name == "a"
@@ -269,7 +268,7 @@ async def test_two_instances_of_a_plugin_with_metrics_show_on_the_admin_page(tmp
         "        self._scored.inc()\n        return [0.0 for _ in candidates]\n"
     )
     container = container_of(f"plugins: [{{name: a, type: '{path}:Counting'}}, {{name: b, type: '{path}:Counting'}}]")
-    container.generation().scheduler().schedule(make_request(), make_candidates("x"))
+    generation.scheduler().schedule(make_request(), make_candidates("x"))
     page = parts.insight(container).metrics().decode()
     assert 'scored_total{plugin="a"} 1.0' in page
     assert 'scored_total{plugin="b"} 1.0' in page

@@ -11,10 +11,9 @@ from textwrap import dedent
 
 import pytest
 
-from app.catalogue.catalogue import Catalogue
 from app.settings.errors import ConfigurationError, Fault
 from app.settings.layers import Sources
-from containers.assembly import Checked, check
+from containers.application import Checked, catalogue, check
 from containers.generation import lifecycles_of, pipeline_of
 from pointsman.testing import make_candidates, make_endpoint, make_request
 
@@ -370,7 +369,7 @@ def test_a_package_that_is_installed_and_not_named_runs_nothing_and_changes_no_p
     everything = {f"{kind}-of-acme": "acme_all:Everything" for kind in ("picker", "parser", "producer", "handler")}
     site.install("acme-all", {"acme_all": EVERYTHING}, everything)
     after = fine("plugins: [{type: decode-filter}]", "builtin:default")
-    assert "picker-of-acme" in Catalogue().names
+    assert "picker-of-acme" in catalogue().names
     assert hooks(after) == hooks(before)
     candidates = make_candidates(*(make_endpoint(name) for name in "xyz"), waiting=[3, 1, 2])
     for checked in (before, after):

@@ -16,7 +16,7 @@ SEEDS = ["0", "1", "2", "3"]
 TELLING = """
 import json, sys
 from app.settings.layers import Sources
-from containers.assembly import check
+from containers.application import check
 from containers.generation import lifecycles_of, pipeline_of
 
 def told(path):

@@ -7,14 +7,12 @@ from typing import Any
 
 import pytest
 import structlog
+from containers.reloading import FIXED, kept_plugins, refuse_fixed, steps_of
 
-from app.catalogue.catalogue import Catalogue
 from app.observability.logging import set_up_logging
 from app.reload import NeedsRestartError
 from app.settings.layers import Sources
-from containers.application import ApplicationContainer
-from containers.assembly import Checked, check
-from containers.reloading import FIXED, kept_plugins, refuse_fixed, steps_of
+from containers.application import Application, Checked, catalogue, check
 from tests.support.reloads import FINDING, TELLING, reloadable
 from tests.support.running import until
 
@@ -49,7 +47,7 @@ class Configurations:
         self.sums = folder / "sums.py"
         self.sums.write_text(REFERENCES)
         self._sources = Sources(("builtin:default", str(self.path)))
-        self._catalogue = Catalogue()
+        self._catalogue = catalogue()
 
     def load(self, text: str) -> Checked:
         self.path.write_text(text.replace("SUM", f"'{self.sums}:Sum'"))
@@ -224,10 +222,10 @@ def test_every_fixed_value_is_a_key_of_the_schema() -> None:
 # -- equal to a cold start
 
 
-def observable(container: ApplicationContainer) -> dict[str, object]:
+def observable(container: Application) -> dict[str, object]:
     """What a configuration comes to in all parts of a process."""
-    generation, upstream = container.generation(), container.upstream()
-    router, monitor = container.router(), container.monitor()
+    generation, upstream = generation, generation.upstream()
+    router, monitor = generation.router(), generation.monitor()
     pipeline, http, admin = router.pipeline, container.http_server(), container.admin_server()
     return {
         "show": container.effective(),
@@ -252,25 +250,25 @@ def observable(container: ApplicationContainer) -> dict[str, object]:
         ),
         "bindings": [(type(b.source), b.source.interval, [type(e) for e in b.extractors]) for b in monitor._bindings],
         "monitor": monitor._options,
-        "stale after": container.pool()._stale_after,
+        "stale after": generation.pool()._stale_after,
         "endpoints": [
             (s.endpoint.name, s.endpoint.authority, s.endpoint.metrics_authority, dict(s.endpoint.labels))
-            for s in container.pool().statuses()
+            for s in generation.pool().statuses()
         ],
         "watched": sorted(monitor._watches),
-        "discovery": type(container.discovery()._run.discovery),
-        "limits": container.admission().limits,
+        "discovery": type(generation.discovery_runner()._run.discovery),
+        "limits": process.http_server().admission.limits,
         "upstream": (upstream.patience, upstream.limits),
         "router": (router.retries, router.producer_deadline),
         "listeners": [(server.listener._address, len(server.listener.opened)) for server in (http, admin)],
         "allowed": admin._allowed,
-        "drain delay": container.lifecycle().drain_delay,
+        "drain delay": runner().drain_delay,
         "alive": sorted(part.name for part in container.plugins_alive().started),
         "metrics": sorted(container.plugin_metrics()._registries),
         "log level": structlog.get_config()["wrapper_class"],
         "log form": type(structlog.get_config()["processors"][-1]),
-        "settle": container.reloader()._settle(),
-        "files": sorted(container.reloader()._files()),
+        "settle": process.reloader()._settle(),
+        "files": sorted(process.reloader()._files()),
     }
 
 
@@ -325,7 +323,7 @@ async def test_a_reload_comes_to_the_same_as_a_cold_start(new: str, tmp_path: Pa
     async with reloadable(tmp_path, OLD) as app:
         outcome = await app.reload(new)
         assert (outcome.done, outcome.changed) == (True, True), str(outcome)
-        await until(lambda: not app.container.reloader()._tasks)
+        await until(lambda: not app.process.reloader()._tasks)
         reloaded = observable(app.container)
     structlog.reset_defaults()
     async with reloadable(tmp_path, new) as app:

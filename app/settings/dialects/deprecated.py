@@ -22,11 +22,11 @@ def _moved(document: Entries, key: str, to: tuple[str, str], faults: Faults) -> 
     if not isinstance(entry.node, Entries):
         faults.error(entry.origin, f"expected a mapping, found {kind(entry.node)}")
         return document
-    taken = not isinstance(parent, Entries) or _is_set(parent.get(name))
+    is_set = not isinstance(parent, Entries) or _is_set(parent.get(name))
     new = ".".join(to)
-    ignored = f" and has no effect, since {new} is set" if taken else ""
+    ignored = f" and has no effect, since {new} is set" if is_set else ""
     faults.warn(entry.origin, f"{key!r} is deprecated{ignored}", f"use {new}")
-    if taken or not isinstance(parent, Entries):
+    if is_set or not isinstance(parent, Entries):
         return document
     node: Node = Items((entry.node,), entry.origin) if name == "parsers" else entry.node
     origin = document.entries[section].origin if section in document.entries else entry.origin

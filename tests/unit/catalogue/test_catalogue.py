@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import app.catalogue.catalogue as module
+import plugins
 from app.catalogue.catalogue import Catalogue, NoParams, describe
 from app.catalogue.loading import PluginTypeError
 from app.extension import (
@@ -52,7 +53,7 @@ SCORER = """
 @pytest.fixture
 def catalogue() -> Catalogue:
     """A fresh one."""
-    return Catalogue()
+    return Catalogue(plugins)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from app.commands import go_flags
 from app.settings.errors import UsageError
 from app.settings.layers import Sources
-from containers.assembly import check
+from containers.application import check
 
 OURS = "transports.extProc"
 

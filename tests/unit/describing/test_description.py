@@ -13,7 +13,6 @@ import pytest
 import yaml
 
 import app.catalogue.catalogue as catalogue_module
-from app.catalogue.catalogue import Catalogue
 from app.catalogue.loading import PluginTypeError
 from app.describing.description import (
     Description,
@@ -25,10 +24,10 @@ from app.describing.description import (
 )
 from app.describing.markdown import page
 from app.settings.layers import Sources
-from containers.assembly import check
+from containers.application import catalogue, check
 
 ROOT = Path(__file__).parents[3]
-ALL = built_in_types(Catalogue())
+ALL = built_in_types(catalogue())
 
 OWN = '''
     from __future__ import annotations
@@ -98,7 +97,7 @@ def install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., No
 
 
 def about(name: str) -> Description:
-    return describe_type(name, Catalogue())
+    return describe_type(name, catalogue())
 
 
 def test_the_committed_page_is_up_to_date() -> None:
@@ -107,7 +106,7 @@ def test_the_committed_page_is_up_to_date() -> None:
 
 
 def test_every_built_in_type_is_described_once() -> None:
-    types = {kind.mark.type for kind in Catalogue().built_in.values()}
+    types = {kind.mark.type for kind in catalogue().built_in.values()}
     assert sorted(one.type for one in ALL) == sorted(types)
 
 
@@ -151,7 +150,7 @@ def test_a_type_is_described_with_all_that_is_known_of_it() -> None:
 
 
 def test_the_summary_is_the_first_sentence() -> None:
-    assert about("prefill-filter").summary == "Keeps endpoints whose role includes prefilling."
+    assert about("prefill-filter").summary == "Keeps the endpoints whose role includes prefill."
 
 
 def test_facts_that_depend_on_parameters_are_those_of_the_example() -> None:
@@ -230,7 +229,7 @@ GOOD = '''
 
 def test_installed_types_are_described_with_their_package(install: Callable[..., None]) -> None:
     install({"good-scorer": ("stranger_good:Good", "acme")}, stranger_good=GOOD)
-    (one,), broken = installed_types(Catalogue())
+    (one,), broken = installed_types(catalogue())
     assert (one.type, one.origin, one.stability, one.aliases, broken) == ("good-scorer", "acme 1.0", "alpha", (), [])
     assert about("good-scorer") == one
 
@@ -252,17 +251,17 @@ def test_installed_types_are_described_with_their_package(install: Callable[...,
 def test_a_broken_one_does_not_stop_the_rest(install: Callable[..., None], source: str, reason: str) -> None:
     points = {"bad": ("stranger_bad:Bad", "umbrella"), "good-scorer": ("stranger_good:Good", "acme")}
     install(points, stranger_good=GOOD, stranger_bad=source)
-    (one,), (bad,) = installed_types(Catalogue())
+    (one,), (bad,) = installed_types(catalogue())
     assert (one.type, bad.type, bad.packages, reason in bad.reason) == ("good-scorer", "bad", ["umbrella 1.0"], True)
 
 
 def test_two_packages_with_one_type_are_told(install: Callable[..., None]) -> None:
     install({"twice@1": ("a:A", "acme"), "twice@2": ("b:B", "umbrella")})
-    types, (one,) = installed_types(Catalogue())
+    types, (one,) = installed_types(catalogue())
     assert (types, one.packages, "several packages" in one.reason) == ([], ["acme 1.0", "umbrella 1.0"], True)
 
 
 def test_an_installed_type_that_a_built_in_one_hides_is_told(install: Callable[..., None]) -> None:
     install({"queue-scorer": ("a:A", "acme")})
-    _, (one,) = installed_types(Catalogue())
+    _, (one,) = installed_types(catalogue())
     assert (one.type, "built-in" in one.reason) == ("queue-scorer", True)

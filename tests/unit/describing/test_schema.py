@@ -9,16 +9,16 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from app.catalogue.catalogue import Catalogue
 from app.describing.schema import document_schema, schema_text
 from app.settings.errors import Faults
 from app.settings.reader import read_yaml
 from app.settings.tree import plain
+from containers.application import catalogue
 from tests.config.test_shipped import ROOT as SHAPE
 from tests.config.test_shipped import keys_in_schema
 
 ROOT = Path(__file__).parents[3]
-SCHEMA = document_schema(Catalogue())
+SCHEMA = document_schema(catalogue())
 GOOD = [
     *sorted((ROOT / "config").rglob("*.yaml")),
     *sorted((ROOT / "tests" / "data" / "corpus" / "good").glob("*.yaml")),
@@ -45,7 +45,7 @@ def test_it_is_a_valid_schema() -> None:
 
 def test_the_committed_file_is_up_to_date() -> None:
     committed = (ROOT / "docs" / "schema.json").read_text(encoding="utf-8")
-    assert committed == schema_text(Catalogue()), "run: pointsman schema --output docs/schema.json"
+    assert committed == schema_text(catalogue()), "run: pointsman schema --output docs/schema.json"
 
 
 def test_it_has_no_keywords_but_those_of_json_schema() -> None:
@@ -89,7 +89,7 @@ def test_every_configuration_that_is_shipped_or_known_to_be_good_validates(path:
 
 
 def test_every_key_is_in_it() -> None:
-    text = schema_text(Catalogue())
+    text = schema_text(catalogue())
     assert not [
         path for path in keys_in_schema(SHAPE) if f'"{path.rpartition(".")[2].removesuffix("[]")}": {{' not in text
     ]

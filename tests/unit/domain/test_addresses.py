@@ -1,4 +1,4 @@
-"""What can be the address of an endpoint."""
+"""Parsing of endpoint addresses."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from pointsman.testing import make_endpoint
         ("a.", "a."),
     ],
 )
-def test_an_address_is_taken_in_its_usual_form(text: str, address: str) -> None:
+def test_an_address_is_normalised(text: str, address: str) -> None:
     assert parse_address(text) == address
 
 
 @pytest.mark.parametrize(
     "text", ["", "http://a", "a:80", "[::1]", "10.0.0.256", "a b", "a/b", "u@h", "-a", "a-", "a..b", "x" * 64, "é"]
 )
-def test_what_can_be_none_is_refused(text: str) -> None:
+def test_anything_else_is_not_an_address(text: str) -> None:
     with pytest.raises(ValueError, match="expected an IP address or a host name"):
         parse_address(text)
 
 
 @pytest.mark.parametrize("text", ["unix:/run/engine.sock", "unix:/" + "x" * (LONGEST_SOCKET - 1), "10.0.0.1"])
-def test_a_socket_may_stand_for_an_address(text: str) -> None:
+def test_a_unix_socket_may_replace_an_address(text: str) -> None:
     assert parse_address_or_socket(text) == text
 
 
 @pytest.mark.parametrize("text", ["unix:", "unix:run/s", "unix:/a\0b", "unix:/" + "é" * 54])
-def test_what_is_no_socket_is_refused(text: str) -> None:
+def test_an_invalid_socket_path_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="expected the whole path of a Unix socket"):
         parse_address_or_socket(text)
 
@@ -56,7 +56,7 @@ def test_what_is_no_socket_is_refused(text: str) -> None:
         ("[fe80::1%eth0]:80", "[fe80::1%eth0]:80"),
     ],
 )
-def test_an_authority_is_taken_in_its_usual_form(text: str, authority: str) -> None:
+def test_an_authority_is_normalised(text: str, authority: str) -> None:
     assert parse_authority(text) == authority
 
 
@@ -70,13 +70,13 @@ def test_an_authority_is_taken_in_its_usual_form(text: str, authority: str) -> N
         *("http://10.0.0.1:80", "unix:/run/s", "[::1]80", "[::g]:80", "x[::1]:80", "10.0.0.1/8:80"),
     ],
 )
-def test_what_is_no_authority_gives_none(text: str) -> None:
+def test_anything_else_is_not_an_authority(text: str) -> None:
     assert parse_authority(text) is None
 
 
 @settings(max_examples=100, deadline=None)
 @given(address=st.ip_addresses(), port=st.integers(1, 65535))
-def test_an_endpoint_s_authority_is_in_its_usual_form(address: object, port: int) -> None:
+def test_the_authority_of_an_endpoint_is_normalised(address: object, port: int) -> None:
     authority = make_endpoint(address=str(address), port=port).authority
     assert parse_authority(authority) == authority
     assert parse_authority(authority.upper()) == authority
@@ -84,11 +84,11 @@ def test_an_endpoint_s_authority_is_in_its_usual_form(address: object, port: int
 
 @settings(max_examples=200, deadline=None)
 @given(text=st.text(max_size=30) | st.text("0123456789.:[]abcdef%", max_size=30))
-def test_any_text_is_an_authority_in_its_usual_form_or_none(text: str) -> None:
+def test_normalising_an_authority_twice_changes_nothing(text: str) -> None:
     authority = parse_authority(text)
     assert authority is None or parse_authority(authority) == authority
 
 
 @pytest.mark.parametrize("digit", ["0", "1"])
-def test_a_port_of_very_many_digits_is_none(digit: str) -> None:
+def test_a_port_with_very_many_digits_is_rejected(digit: str) -> None:
     assert parse_authority("10.0.0.1:" + digit * 5000) is None

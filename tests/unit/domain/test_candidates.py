@@ -56,7 +56,7 @@ def test_an_unknown_endpoint_has_assumed_load(column: str, expected: Sequence[fl
     assert getattr(three(), column).tolist() == pytest.approx(expected)
 
 
-def test_usage_is_a_half_where_no_endpoint_s_is_known() -> None:
+def test_usage_is_a_half_if_that_of_no_endpoint_is_known() -> None:
     assert make_candidates("a", "b", kv_cache_usage=[NAN, NAN]).kv_cache_usage.tolist() == [0.5, 0.5]
 
 
@@ -67,7 +67,7 @@ def test_usage_is_a_half_where_no_endpoint_s_is_known() -> None:
         pytest.param(3, NAN, ([3.0], [2.0]), True, id="running is missing"),
     ],
 )
-def test_of_half_a_reading_what_is_missing_is_our_own_count(
+def test_a_missing_metric_is_replaced_by_the_requests_in_flight(
     waiting: float, running: float, expected: tuple[list[float], list[float]], known: bool
 ) -> None:
     candidates = make_candidates("a", waiting=[waiting], running=[running], in_flight={"a": 2})
@@ -75,14 +75,14 @@ def test_of_half_a_reading_what_is_missing_is_our_own_count(
     assert candidates.known.tolist() == [known]
 
 
-def test_all_known_load_is_taken_as_it_was_read() -> None:
+def test_known_load_is_used_as_scraped() -> None:
     assert (all_known().waiting.tolist(), all_known().running.tolist()) == ([1, 2, 3], [4, 5, 6])
 
 
 @pytest.mark.parametrize("column", COLUMNS)
 @pytest.mark.parametrize("pool", [pytest.param(three, id="one unknown"), pytest.param(all_known, id="all known")])
 @pytest.mark.parametrize("narrowed", [pytest.param(False, id="whole"), pytest.param(True, id="narrowed")])
-def test_a_column_can_not_be_written(column: str, pool: Callable[[], Candidates], narrowed: bool) -> None:
+def test_columns_are_read_only(column: str, pool: Callable[[], Candidates], narrowed: bool) -> None:
     candidates = pool()
     candidates = candidates.where(np.array([True, False, True])) if narrowed else candidates
     with pytest.raises(ValueError, match="read-only"):
@@ -95,7 +95,7 @@ def test_no_column_holds_nan(column: str) -> None:
     assert not np.isnan(values).any()
 
 
-def test_the_age_of_metrics_is_counted_from_their_reading() -> None:
+def test_the_age_of_metrics_starts_at_their_scrape() -> None:
     assert make_candidates("a", metrics_age=3.0).metrics_age.tolist() == [3.0]
 
 
@@ -106,7 +106,7 @@ def test_the_age_of_metrics_is_never_negative(age: float, expected: float) -> No
     assert make_candidates("a", metrics_age=age).metrics_age.tolist() == [expected]
 
 
-def test_in_flight_is_counted_once_for_a_decision() -> None:
+def test_in_flight_is_counted_once_per_decision() -> None:
     counts = {"a": 1}
     candidates = make_candidates("a", in_flight=counts)
     before = candidates.in_flight.tolist()
@@ -122,7 +122,7 @@ def test_assumed_load_does_not_change_within_a_decision() -> None:
     assert (candidates.waiting is before, before.tolist()) == (True, [1.0])
 
 
-def test_metrics_are_the_readings_themselves() -> None:
+def test_metrics_are_those_of_the_endpoints() -> None:
     assert [m and m.waiting for m in three().metrics] == [9, None, 0]
 
 
@@ -253,14 +253,14 @@ def test_candidates_have_the_order_given() -> None:
 @pytest.mark.parametrize(
     ("index", "name"), [pytest.param(0, "busy", id="first"), pytest.param(-1, "idle", id="last from the end")]
 )
-def test_a_candidate_is_had_by_its_position(index: int, name: str) -> None:
+def test_a_candidate_can_be_indexed(index: int, name: str) -> None:
     assert three()[index].name == name
 
 
 @pytest.mark.parametrize(
     ("index", "name"), [pytest.param(0, "unknown", id="first"), pytest.param(-1, "idle", id="last from the end")]
 )
-def test_a_position_counts_only_those_left(index: int, name: str) -> None:
+def test_an_index_counts_only_the_remaining_candidates(index: int, name: str) -> None:
     assert three().where(np.array([False, True, True]))[index].name == name
 
 
@@ -274,7 +274,7 @@ def test_a_position_outside_is_an_index_error(index: int) -> None:
         three()[index]
 
 
-def test_membership_is_by_the_endpoint_itself() -> None:
+def test_membership_is_by_identity() -> None:
     endpoint = make_endpoint("a")
     candidates = make_candidates(endpoint)
     assert (endpoint in candidates, make_endpoint("a") in candidates, candidates.index(endpoint)) == (True, False, 0)

@@ -1,4 +1,4 @@
-"""Durations as Go writes them."""
+"""Durations in Go's notation."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from app.domain.durations import format_duration, parse_duration
         ("-1h30m", -5400.0),
     ],
 )
-def test_a_duration_is_read_as_go_reads_it(text: str, seconds: float) -> None:
+def test_a_duration_is_parsed_as_in_go(text: str, seconds: float) -> None:
     assert parse_duration(text) == pytest.approx(seconds)
 
 
@@ -57,7 +57,7 @@ def test_a_duration_is_read_as_go_reads_it(text: str, seconds: float) -> None:
         pytest.param(["1s"], id="list"),
     ],
 )
-def test_what_is_no_duration_is_refused(value: object) -> None:
+def test_anything_else_is_not_a_duration(value: object) -> None:
     with pytest.raises(ValueError, match="expected a duration such as"):
         parse_duration(value)
 
@@ -66,7 +66,7 @@ def test_what_is_no_duration_is_refused(value: object) -> None:
     ("seconds", "text"),
     [(0.0, "0s"), (0.25, "250ms"), (1.0, "1s"), (1.5, "1.5s"), (60.0, "60s"), (-0.5, "-500ms"), (-2.0, "-2s")],
 )
-def test_a_duration_is_written_short(seconds: float, text: str) -> None:
+def test_a_duration_is_formatted_briefly(seconds: float, text: str) -> None:
     assert format_duration(seconds) == text
 
 
@@ -79,10 +79,10 @@ def test_a_duration_is_written_short(seconds: float, text: str) -> None:
         pytest.param(0.123_456_789, id="nine digits"),
     ],
 )
-def test_what_is_written_is_read_back(seconds: float) -> None:
+def test_a_formatted_duration_is_parsed_back(seconds: float) -> None:
     assert parse_duration(format_duration(seconds)) == pytest.approx(seconds, rel=1e-9)
 
 
 @given(st.floats(min_value=1e-9, max_value=1e9))
-def test_any_duration_is_read_back(seconds: float) -> None:
+def test_any_formatted_duration_is_parsed_back(seconds: float) -> None:
     assert parse_duration(format_duration(seconds)) == pytest.approx(seconds, rel=1e-9)

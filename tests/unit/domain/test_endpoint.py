@@ -1,4 +1,4 @@
-"""Endpoints: their addresses, and when two are the same."""
+"""Endpoints: addresses and comparison."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def test_an_authority_has_version_6_in_brackets(address: str, authority: str) ->
 
 @pytest.mark.parametrize(
     ("metrics_port", "authority"),
-    [pytest.param(None, "[::1]:8000", id="none of its own"), pytest.param(9000, "[::1]:9000", id="its own")],
+    [pytest.param(None, "[::1]:8000", id="the same port"), pytest.param(9000, "[::1]:9000", id="a separate port")],
 )
-def test_metrics_are_on_their_own_port_if_there_is_one(metrics_port: int | None, authority: str) -> None:
+def test_metrics_may_have_a_separate_port(metrics_port: int | None, authority: str) -> None:
     assert Endpoint("a", "::1", 8000, metrics_port=metrics_port).metrics_authority == authority
 
 
@@ -48,7 +48,7 @@ def test_endpoints_with_equal_fields_are_the_same_but_not_equal() -> None:
         pytest.param({"metrics_port": None}, id="metrics port"),
     ],
 )
-def test_an_endpoint_with_another_field_is_not_the_same(change: dict[str, Any]) -> None:
+def test_endpoints_with_different_fields_are_not_the_same(change: dict[str, Any]) -> None:
     assert not Endpoint(**FIELDS).same_as(Endpoint(**{**FIELDS, **change}))
 
 

@@ -17,7 +17,7 @@ HITS = EndpointFactKey("hits", "producer")
         pytest.param(EndpointFactKey("shape", "producer"), True, id="another kind of key"),
         pytest.param(FactKey("other", "producer", "none"), False, id="another name"),
         pytest.param(FactKey("shape", "other", "none"), False, id="another producer"),
-        pytest.param("shape/producer", False, id="no key"),
+        pytest.param("shape/producer", False, id="not a key"),
     ],
 )
 def test_keys_are_equal_by_name_and_producer(other: object, same: bool) -> None:
@@ -33,12 +33,12 @@ def test_a_fact_of_another_producer_keeps_name_and_default() -> None:
     assert (key.name, key.producer, key.default) == ("shape", "mine", "none")
 
 
-def test_the_hash_goes_with_the_producer() -> None:
+def test_the_hash_depends_on_the_producer() -> None:
     assert Facts({SHAPE.of("mine"): "x"}).get(FactKey("shape", "mine", "none")) == "x"
 
 
 @pytest.mark.parametrize("producer", [pytest.param(None, id="none"), pytest.param("", id="empty")])
-def test_a_fact_of_no_other_producer_is_itself(producer: str | None) -> None:
+def test_without_another_producer_the_key_is_unchanged(producer: str | None) -> None:
     assert SHAPE.of(producer) is SHAPE
 
 
@@ -46,16 +46,16 @@ def test_a_key_is_shown_as_name_and_producer() -> None:
     assert str(SHAPE) == "shape/producer"
 
 
-def test_a_missing_fact_is_its_default() -> None:
+def test_a_missing_fact_has_its_default() -> None:
     assert (NO_FACTS.get(SHAPE), dict(NO_FACTS.per_endpoint(HITS))) == ("none", {})
 
 
-def test_a_fact_is_had_by_its_key() -> None:
+def test_a_fact_is_looked_up_by_its_key() -> None:
     facts = Facts({SHAPE: "round", HITS: {"a": 1.0}})
     assert (facts.get(SHAPE), facts.per_endpoint(HITS)) == ("round", {"a": 1.0})
 
 
-def test_a_fact_that_is_false_is_not_missing() -> None:
+def test_a_falsy_fact_is_not_missing() -> None:
     assert Facts({SHAPE: ""}).get(SHAPE) == ""
 
 
@@ -64,17 +64,17 @@ def test_later_facts_win() -> None:
     assert (facts.get(SHAPE), len(facts)) == ("square", 2)
 
 
-def test_adding_facts_leaves_those_there_were() -> None:
+def test_adding_facts_does_not_change_the_original() -> None:
     facts = Facts({SHAPE: "round"})
     facts.and_({SHAPE: "square"})
     assert facts.get(SHAPE) == "round"
 
 
-def test_adding_nothing_gives_the_same_facts() -> None:
+def test_adding_nothing_returns_the_same_object() -> None:
     assert NO_FACTS.and_({}) is NO_FACTS
 
 
-def test_facts_know_which_they_have() -> None:
+def test_facts_support_in() -> None:
     facts = Facts({SHAPE: "round"})
     assert (SHAPE in facts, HITS in facts) == (True, False)
 

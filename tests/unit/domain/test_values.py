@@ -1,4 +1,4 @@
-"""The small values: decisions, metrics, outcomes, requests, statuses."""
+"""Small value classes: decisions, metrics, outcomes, requests, statuses."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from app.domain.request import InferenceRequest
 from app.domain.status import EndpointStatus
 from pointsman.testing import make_candidates, make_decision, make_endpoint, make_request
 
-READ = EndpointMetrics(waiting=3, running=1, engine="vllm", running_adapters=frozenset({"x"}))
+METRICS = EndpointMetrics(waiting=3, running=1, engine="vllm", running_adapters=frozenset({"x"}))
 
 
-def test_a_filter_step_knows_whom_it_dropped() -> None:
+def test_a_filter_step_lists_the_endpoints_it_dropped() -> None:
     step = FilterStep("labels", make_candidates("a", "b", "c"), np.array([False, True, False]))
     assert step.dropped == ("a", "c")
 
@@ -29,24 +29,24 @@ def test_a_decision_is_for_the_first_pick_of_its_primary_profile() -> None:
     assert ([endpoint.name for endpoint in decision.endpoints], decision.endpoint.name) == (["a", "b"], "a")
 
 
-def test_scored_candidates_are_counted() -> None:
+def test_scored_candidates_have_a_length() -> None:
     assert len(Scored(make_candidates("a", "b"), np.zeros(2))) == 2
 
 
-def test_a_reading_is_updated_by_what_another_has() -> None:
-    updated = READ.updated_by(EndpointMetrics(waiting=0, block_size=16))
+def test_metrics_are_updated_with_reported_fields() -> None:
+    updated = METRICS.updated_by(EndpointMetrics(waiting=0, block_size=16))
     assert updated == EndpointMetrics(0, 1, engine="vllm", block_size=16, running_adapters=frozenset({"x"}))
 
 
-def test_a_reading_is_not_changed_by_an_empty_one() -> None:
-    assert READ.updated_by(EndpointMetrics()) == READ
+def test_metrics_are_not_changed_by_empty_ones() -> None:
+    assert METRICS.updated_by(EndpointMetrics()) == METRICS
 
 
-def test_an_ending_is_its_text() -> None:
+def test_endings_are_text() -> None:
     assert [str(ending) for ending in Ending] == ["completed", "client-left", "upstream-failed"]
 
 
-def test_an_outcome_is_final_unless_said_otherwise() -> None:
+def test_an_outcome_is_final_by_default() -> None:
     assert Outcome(Ending.COMPLETED, 1.0).final
 
 
@@ -71,11 +71,11 @@ def test_facts_are_attached_to_a_copy() -> None:
     assert (request.with_facts(Facts({key: "x"})).facts.get(key), request.facts.get(key)) == ("x", "")
 
 
-def test_a_request_can_not_be_changed() -> None:
+def test_a_request_is_immutable() -> None:
     with pytest.raises(FrozenInstanceError):
         make_request().model = "other"  # type: ignore[misc]
 
 
-def test_an_endpoint_is_up_and_unread_at_first() -> None:
+def test_an_endpoint_is_initially_up_and_not_scraped() -> None:
     status = EndpointStatus(make_endpoint())
     assert (status.up, status.read_at, status.models) == (True, -math.inf, None)

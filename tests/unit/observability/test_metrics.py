@@ -161,7 +161,9 @@ def pool_value(name: str, statuses: Sequence[EndpointStatus] = STATUSES, **label
     in_flight.enter("busy")
     in_flight.enter("down")
     registry.register(
-        PoolMetrics(statuses=lambda: statuses, is_fresh=lambda s: s.read_at >= -5, in_flight=in_flight, name="main")
+        PoolMetrics(
+            statuses=lambda: statuses, is_fresh=lambda s: s.read_at >= -5, in_flight=in_flight, name=lambda: "main"
+        )
     )
     return registry.get_sample_value(f"llm_d_epp_{name}", {"name": "main", **labels})
 

@@ -2,50 +2,147 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, generate_latest
+from collections.abc import Collection
 
-from app.observability.plugin_metrics import PluginMetrics
+import pytest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from app.observability.plugin_metrics import PluginMetrics, PluginRegistries
 
 
-def page_of(metrics: PluginMetrics) -> str:
+@pytest.fixture
+def page() -> PluginMetrics:
+    return PluginMetrics()
+
+
+def text_of(page: PluginMetrics) -> str:
     registry = CollectorRegistry()
-    registry.register(metrics)
+    registry.register(page)
     return generate_latest(registry).decode()
 
 
-def test_two_instances_have_one_metric_each_with_its_name() -> None:
-    metrics = PluginMetrics()
+def lines_of(page: PluginMetrics, name: str = "picks_total") -> list[str]:
+    """The samples of one name."""
+    return [line for line in text_of(page).splitlines() if line.startswith(f"{name}{{")]
+
+
+def counters(page: PluginMetrics, *names: str) -> tuple[PluginRegistries, list[Counter]]:
+    """The registries of plugins with these names, each with a counter."""
+    registries = PluginRegistries(page)
+    return registries, [Counter("picks", "Picks made.", registry=registries.registry_of(name)) for name in names]
+
+
+def published(
+    page: PluginMetrics, *names: str, unchanged: Collection[str] = ()
+) -> tuple[PluginRegistries, list[Counter]]:
+    """The same, once they are on the page."""
+    registries, made = counters(page, *names)
+    registries.publish(unchanged)
+    return registries, made
+
+
+def test_two_instances_have_one_metric_each_with_its_name(page: PluginMetrics) -> None:
+    registries = PluginRegistries(page)
     for number, name in enumerate(("a", "b"), 1):
-        Counter("picks", "Picks made.", ["zone"], registry=metrics.registry_of(name)).labels("x").inc(number)
-    page = page_of(metrics)
-    assert page.count("# TYPE picks_total counter") == 1
-    assert 'picks_total{plugin="a",zone="x"} 1.0' in page
-    assert 'picks_total{plugin="b",zone="x"} 2.0' in page
+        Counter("picks", "Picks made.", ["zone"], registry=registries.registry_of(name)).labels("x").inc(number)
+    registries.publish([])
+    text = text_of(page)
+    assert text.count("# TYPE picks_total counter") == 1
+    assert 'picks_total{plugin="a",zone="x"} 1.0' in text
+    assert 'picks_total{plugin="b",zone="x"} 2.0' in text
 
 
-def test_a_rebuilt_plugin_starts_with_a_new_registry() -> None:
-    metrics = PluginMetrics()
-    Counter("picks", "Picks made.", registry=metrics.registry_of("a")).inc(7)
-    Counter("picks", "Picks made.", registry=metrics.registry_of("a"))
-    assert 'picks_total{plugin="a"} 0.0' in page_of(metrics)
+def test_a_plugin_has_one_registry(page: PluginMetrics) -> None:
+    registries = PluginRegistries(page)
+    assert registries.registry_of("a") is registries.registry_of("a")
+    assert registries.registry_of("a") is not registries.registry_of("b")
 
 
-def test_after_a_change_only_kept_and_new_plugins_are_collected() -> None:
-    metrics = PluginMetrics()
-    for name in ("gone", "kept", "anew"):
-        Counter("picks", "Picks made.", registry=metrics.registry_of(name)).inc(7)
-    fresh = {name: CollectorRegistry() for name in ("anew", "new")}
-    for registry in fresh.values():
-        Counter("picks", "Picks made.", registry=registry).inc()
-    metrics.change(["kept", "without metrics"], fresh)
-    lines = [line for line in page_of(metrics).splitlines() if line.startswith("picks_total")]
-    assert lines == [
-        f'picks_total{{plugin="{name}"}} {count}' for name, count in (("kept", 7.0), ("anew", 1.0), ("new", 1.0))
+def test_without_plugins_the_page_is_empty(page: PluginMetrics) -> None:
+    assert text_of(page) == ""
+    published(page)
+    assert text_of(page) == ""
+
+
+def test_registries_replace_the_previous_ones_when_they_are_published(page: PluginMetrics) -> None:
+    published(page, "kept", "gone")
+    following, _ = counters(page, "kept", "new")
+    assert lines_of(page) == ['picks_total{plugin="kept"} 0.0', 'picks_total{plugin="gone"} 0.0']
+    following.publish([])
+    assert lines_of(page) == ['picks_total{plugin="kept"} 0.0', 'picks_total{plugin="new"} 0.0']
+
+
+def test_the_counter_of_a_changed_plugin_starts_at_0(page: PluginMetrics) -> None:
+    registries, (counter,) = published(page, "a")
+    counter.inc(7)
+    published(page, "a")
+    assert lines_of(page) == ['picks_total{plugin="a"} 0.0']
+    registries.end()
+    assert lines_of(page) == ['picks_total{plugin="a"} 0.0']
+
+
+def test_the_counter_of_an_unchanged_plugin_continues(page: PluginMetrics) -> None:
+    before, (first,) = published(page, "a")
+    first.inc(7)
+    _, (second,) = published(page, "a", unchanged=["a"])
+    assert lines_of(page) == ['picks_total{plugin="a"} 7.0']
+    first.inc()  # by a request that began before the reload
+    second.inc(2)
+    assert lines_of(page) == ['picks_total{plugin="a"} 10.0']
+    before.end()
+    assert lines_of(page) == ['picks_total{plugin="a"} 10.0']
+
+
+@pytest.mark.parametrize("ends_early", [False, True], ids=["previous ones still count", "previous ones have ended"])
+def test_a_counter_continues_over_several_reloads(page: PluginMetrics, ends_early: bool) -> None:
+    previous: PluginRegistries | None = None
+    for _ in range(4):
+        registries, (counter,) = published(page, "a", unchanged=["a"])
+        counter.inc()
+        if ends_early and previous is not None:
+            previous.end()
+        previous = registries
+    assert lines_of(page) == ['picks_total{plugin="a"} 4.0']
+
+
+@pytest.mark.parametrize("ends_early", [False, True], ids=["previous ones still count", "previous ones have ended"])
+def test_a_plugin_that_changed_once_does_not_get_its_old_counts_back(page: PluginMetrics, ends_early: bool) -> None:
+    first, (counter,) = published(page, "a")
+    counter.inc(7)
+    published(page, "a", unchanged=["a"])
+    if ends_early:
+        first.end()
+    published(page, "a")
+    _, (counter,) = published(page, "a", unchanged=["a"])
+    counter.inc()
+    assert lines_of(page) == ['picks_total{plugin="a"} 1.0']
+
+
+def test_a_gauge_does_not_continue(page: PluginMetrics) -> None:
+    for value in (7, 1):
+        registries = PluginRegistries(page)
+        Gauge("size", "Size.", registry=registries.registry_of("a")).set(value)
+        registries.publish(["a"])
+    assert lines_of(page, "size") == ['size{plugin="a"} 1.0']
+
+
+def test_a_histogram_continues(page: PluginMetrics) -> None:
+    for value in (0.5, 5):
+        registries = PluginRegistries(page)
+        Histogram("age", "Age.", buckets=[1], registry=registries.registry_of("a")).observe(value)
+        registries.publish(["a"])
+    assert lines_of(page, "age_bucket") == [
+        'age_bucket{le="1.0",plugin="a"} 1.0',
+        'age_bucket{le="+Inf",plugin="a"} 2.0',
+    ]
+    assert [*lines_of(page, "age_count"), *lines_of(page, "age_sum")] == [
+        'age_count{plugin="a"} 2.0',
+        'age_sum{plugin="a"} 5.5',
     ]
 
 
-def test_a_change_to_no_plugins_with_metrics_leaves_an_empty_page() -> None:
-    metrics = PluginMetrics()
-    Counter("picks", "Picks made.", registry=metrics.registry_of("gone"))
-    metrics.change([], {})
-    assert page_of(metrics) == ""
+def test_the_time_of_creation_is_not_added_up(page: PluginMetrics) -> None:
+    for _ in range(2):
+        published(page, "a", unchanged=["a"])
+    (line,) = lines_of(page, "picks_created")
+    assert float(line.rpartition(" ")[2]) < 1e10

@@ -55,11 +55,11 @@ def test_a_start_counts_as_a_success() -> None:
 @pytest.mark.parametrize(
     ("results", "successful", "counts"),
     [
-        pytest.param([APPLIED], 1, {"taken_over": 1}, id="applied"),
+        pytest.param([APPLIED], 1, {"applied": 1}, id="applied"),
         pytest.param([UNCHANGED], 1, {"unchanged": 1}, id="unchanged"),
         pytest.param([FAILED], 0, {"refused": 1}, id="failed"),
         pytest.param([FAILED, FAILED, UNCHANGED], 1, {"refused": 2, "unchanged": 1}, id="failed, then unchanged"),
-        pytest.param([APPLIED, FAILED], 0, {"taken_over": 1, "refused": 1}, id="applied, then failed"),
+        pytest.param([APPLIED, FAILED], 0, {"applied": 1, "refused": 1}, id="applied, then failed"),
     ],
 )
 def test_reloads_are_counted_by_result_and_the_last_one_is_reported(
@@ -67,7 +67,7 @@ def test_reloads_are_counted_by_result_and_the_last_one_is_reported(
 ) -> None:
     log = Log()
     log.lines(*results)
-    found = {label: log.value("reloads_total", result=label) for label in ("taken_over", "unchanged", "refused")}
+    found = {label: log.value("reloads_total", result=label) for label in ("applied", "unchanged", "refused")}
     assert log.value("last_reload_successful") == successful
     assert {label: count for label, count in found.items() if count is not None} == counts
 

@@ -26,7 +26,7 @@ def prompt_of(**fields: Any) -> bytes:
     return prompt
 
 
-def test_a_request_has_what_came_with_it() -> None:
+def test_a_request_keeps_its_id_path_headers_and_size() -> None:
     request = parse({})
     size = len(json.dumps({"model": "demo", "messages": HELLO}))
     assert (request.id, request.path, request.method, request.headers) == ("r1", "/v1/messages", "POST", {"x-a": "1"})
@@ -47,41 +47,41 @@ def test_a_request_has_what_came_with_it() -> None:
         pytest.param({}, "cache_salt", None, id="no salt"),
     ],
 )
-def test_a_field_is_read_where_it_makes_sense(fields: dict[str, Any], name: str, value: Any) -> None:
+def test_a_field_is_read_if_it_has_the_right_type(fields: dict[str, Any], name: str, value: Any) -> None:
     assert getattr(parse(fields), name) == value
 
 
-def test_counting_tokens_has_the_prompt_of_the_request_itself() -> None:
+def test_a_token_count_request_has_the_same_prompt() -> None:
     fields = {"system": "be kind", "tools": [{"name": "train"}]}
     assert parse(fields, "/v1/messages/count_tokens").prompts == parse(fields).prompts
 
 
-def test_the_system_prompt_stands_before_the_messages() -> None:
+def test_the_system_prompt_precedes_the_messages() -> None:
     prompt = prompt_of(system="be kind")
     assert prompt.index(b"be kind") < prompt.index(b"hello")
 
 
-def test_the_system_prompt_as_text_and_as_blocks_is_the_same() -> None:
+def test_a_system_prompt_as_text_equals_one_as_blocks() -> None:
     block = {"type": "text", "text": "be kind", "cache_control": {"type": "ephemeral"}}
     assert prompt_of(system=[block]) == prompt_of(system="be kind")
 
 
-def test_content_as_text_and_as_a_block_is_the_same() -> None:
+def test_content_as_text_equals_content_as_a_block() -> None:
     blocks = [{"role": "user", "content": [{"type": "text", "text": "hello"}]}]
     assert prompt_of(messages=blocks) == prompt_of()
 
 
 @pytest.mark.parametrize("system", [pytest.param("", id="empty"), pytest.param([], id="empty list"), None])
-def test_no_system_prompt_is_as_if_not_named(system: Any) -> None:
+def test_an_empty_system_prompt_equals_none(system: Any) -> None:
     assert prompt_of(system=system) == prompt_of()
 
 
-def test_tools_stand_before_the_system_prompt() -> None:
+def test_tools_precede_the_system_prompt() -> None:
     plain, with_tools = prompt_of(system="be kind"), prompt_of(system="be kind", tools=[{"name": "train"}])
     assert (with_tools != plain, with_tools.endswith(plain)) == (True, True)
 
 
-def test_a_longer_chat_begins_with_the_shorter_one() -> None:
+def test_the_prompt_of_a_longer_chat_starts_with_that_of_a_shorter_one() -> None:
     longer = [*HELLO, {"role": "assistant", "content": "hi"}, {"role": "user", "content": "more"}]
     assert prompt_of(system="be kind", messages=longer).startswith(prompt_of(system="be kind"))
 
@@ -99,7 +99,7 @@ def test_a_longer_chat_begins_with_the_shorter_one() -> None:
         pytest.param({"type": "thinking", "thinking": "a"}, {"type": "thinking", "thinking": "b"}, id="thoughts"),
     ],
 )
-def test_another_block_is_another_prompt(one: Any, other: Any) -> None:
+def test_different_blocks_give_different_prompts(one: Any, other: Any) -> None:
     prompts = {prompt_of(messages=[{"role": "user", "content": [block]}]) for block in (one, other)}
     assert len(prompts) == 2
 
@@ -111,14 +111,16 @@ def test_another_block_is_another_prompt(one: Any, other: Any) -> None:
         pytest.param(b'{"model": "demo"', "not valid JSON", id="truncated"),
         pytest.param(b"[]", "must be a JSON object", id="list"),
         pytest.param(b'{"model": "\xff"}', "not UTF-8", id="invalid UTF-8"),
-        pytest.param(b'{"model": "a", "model": "b"}', "stands twice", id="model twice"),
+        pytest.param(b'{"model": "a", "model": "b"}', "duplicate key 'model'", id="model twice"),
         pytest.param({"messages": None}, "'messages' must be .*, found nothing", id="no messages"),
         pytest.param({"messages": []}, "'messages' must be .*, found an empty list", id="empty messages"),
         pytest.param({"messages": "hi"}, "'messages' must be .*, found a string", id="messages as text"),
         pytest.param({"model": None}, "'model' must be .*, found nothing", id="no model"),
         pytest.param({"model": ""}, "'model' must be .*, found an empty string", id="empty model"),
         pytest.param({"model": 5}, "'model' must be .*, found a number", id="model as a number"),
-        pytest.param(b'{"model":"m","messages":' + b"[" * 5000 + b"]" * 5000 + b"}", "nested too deep", id="too deep"),
+        pytest.param(
+            b'{"model":"m","messages":' + b"[" * 5000 + b"]" * 5000 + b"}", "nested too deeply", id="too deep"
+        ),
     ],
 )
 @pytest.mark.parametrize("path", ["/v1/messages", "/v1/messages/count_tokens"])
@@ -127,7 +129,7 @@ def test_a_bad_body_is_refused_with_a_reason(path: str, body: Any, said: str) ->
         parse(body, path)
 
 
-def test_what_a_body_holds_is_not_told() -> None:
+def test_an_error_does_not_echo_the_body() -> None:
     with pytest.raises(BadRequestError) as caught:
         parse({"messages": {"secret": "secret"}})
     assert "secret" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""Any bytes at any path either are a request or are refused."""
+"""Any bytes at any path are either parsed or rejected."""
 
 from __future__ import annotations
 
@@ -72,18 +72,18 @@ ANYWHERE = st.sampled_from(PATHS) | st.sampled_from(PATHS).map("/x{}/".format) |
 @example(path="/inference/v1/generate", body=b'{"token_ids":[18446744073709551616]}')
 @example(path="/vllm.grpc.engine.VllmEngine/Generate", body=framed(field(2, field(2, 2**70))))
 @example(path="/vllm.grpc.engine.VllmEngine/Generate", body=framed(field(2, field(2, b"\xff" * 10))))
-def test_any_bytes_are_a_request_or_are_refused(path: str, body: bytes) -> None:
+def test_any_bytes_are_parsed_or_rejected(path: str, body: bytes) -> None:
     assert isinstance(outcome_of(PARSERS, raw_of(path, body)), InferenceRequest | BadRequestError)
 
 
 @given(path=ANYWHERE, body=BODIES)
-def test_the_passthrough_parser_refuses_nothing(path: str, body: bytes) -> None:
+def test_the_passthrough_parser_rejects_nothing(path: str, body: bytes) -> None:
     request = PassthroughParser(PassthroughParser.Params()).parse(raw_of(path, body))
     assert (request.path, request.size, request.prompts) == (path, len(body), ())
 
 
 @given(path=st.sampled_from(PATHS), body=BODIES)
-def test_what_came_with_a_request_is_kept(path: str, body: bytes) -> None:
+def test_a_request_keeps_its_id_path_method_headers_and_size(path: str, body: bytes) -> None:
     raw = raw_of(path, body, size=7)
     found = outcome_of(PARSERS, raw)
     if isinstance(found, InferenceRequest):
@@ -92,13 +92,13 @@ def test_what_came_with_a_request_is_kept(path: str, body: bytes) -> None:
 
 
 @given(path=st.sampled_from(PATHS), body=TEXTS)
-def test_the_same_bytes_are_the_same_request(path: str, body: bytes) -> None:
+def test_parsing_is_deterministic(path: str, body: bytes) -> None:
     one, other = (outcome_of(PARSERS, raw_of(path, body)) for _ in range(2))
     assert (type(one), str(one)) == (type(other), str(other))
 
 
 @pytest.mark.parametrize("path", ["/v2/generate", "/v1/rerank", "", "/"])
-def test_at_a_path_that_openai_does_not_have_its_reader_does_not_fail(path: str) -> None:
+def test_the_openai_parser_does_not_fail_at_other_paths(path: str) -> None:
     class Reader:
         def parse(self, raw: Any) -> InferenceRequest:
             return parse_openai(raw)

@@ -1,4 +1,4 @@
-"""Requests of which nothing has to be understood."""
+"""Requests that are forwarded without knowing their API."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def parse(body: Any, **params: Any) -> InferenceRequest:
 READABLE = b'{"model": "demo", "stream": true, "messages": [{"content": "hello"}]}'
 
 
-def test_a_request_stays_as_it_came() -> None:
+def test_a_request_keeps_its_id_path_headers_and_size() -> None:
     request = parse(READABLE)
     assert (request.id, request.path, request.method, request.headers) == ("r1", "/v1/rerank", "POST", {"x-a": "1"})
     assert (request.prompts, request.size, request.max_output_tokens) == ((), len(READABLE), None)
@@ -37,7 +37,7 @@ def test_a_request_stays_as_it_came() -> None:
         pytest.param(b'{"model": ["demo"]}', "", False, id="model as a list"),
         pytest.param(b'{"query": {"model": "demo"}}', "", False, id="model further down"),
         pytest.param(b'{"model": "demo"} more', "", False, id="something after it"),
-        pytest.param(b'{"model": "demo", "x": NaN}', "", False, id="a number that is none"),
+        pytest.param(b'{"model": "demo", "x": NaN}', "", False, id="not a number"),
         pytest.param(b'{"model": "\\ud800"}', "", False, id="lone surrogate"),
         pytest.param(b"{" * 5000, "", False, id="braces"),
         pytest.param(b'{"a":' * 5000 + b"1" + b"}" * 5000, "", False, id="too deep"),
@@ -50,18 +50,18 @@ def test_a_request_stays_as_it_came() -> None:
         pytest.param(b"\0\0\0\0\x05hello", "", False, id="a gRPC frame"),
     ],
 )
-def test_the_model_and_the_streaming_are_read_where_they_can_be(body: bytes, model: str, streaming: bool) -> None:
+def test_model_and_streaming_are_read_if_possible(body: bytes, model: str, streaming: bool) -> None:
     request = parse(body)
     assert (request.model, request.streaming, request.prompts) == (model, streaming, ())
 
 
-def test_without_leave_to_look_nothing_is_read() -> None:
+def test_without_read_model_the_body_is_not_read() -> None:
     request = parse(READABLE, read_model=False)
     assert (request.model, request.streaming, request.size) == ("", False, len(READABLE))
 
 
 @pytest.mark.parametrize("values", [{"readModel": "yes"}, {"readModel": None}, {"model": True}])
-def test_parameters_that_make_no_sense_are_refused(values: dict[str, Any]) -> None:
+def test_invalid_parameters_are_rejected(values: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         PassthroughParser.Params.model_validate(values)
 
@@ -78,6 +78,6 @@ def test_parameters_that_make_no_sense_are_refused(values: dict[str, Any]) -> No
         pytest.param("", "", id="no path"),
     ],
 )
-def test_without_a_body_a_path_may_name_the_model(path: str, model: str) -> None:
+def test_the_path_of_a_request_without_a_body_may_name_the_model(path: str, model: str) -> None:
     request = without_body(raw_of(path, b"not JSON", "GET"))
     assert (request.model, request.method, request.prompts, request.size) == (model, "GET", (), 8)

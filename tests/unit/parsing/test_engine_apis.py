@@ -1,4 +1,4 @@
-"""vLLM's and SGLang's own HTTP APIs, which take token ids."""
+"""The native HTTP APIs of vLLM and SGLang, which accept token ids."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def sglang(body: Any) -> InferenceRequest:
 # -- vLLM
 
 
-def test_a_request_of_vllm_is_read() -> None:
+def test_a_vllm_request_is_parsed() -> None:
     request = vllm(
         {
             "model": "demo",
@@ -57,7 +57,7 @@ def test_a_request_of_vllm_is_read() -> None:
         pytest.param({"sampling_params": {"max_tokens": 0}}, "max_output_tokens", 0, id="limit of nothing"),
     ],
 )
-def test_a_field_of_vllm_is_read_where_it_makes_sense(fields: dict[str, Any], name: str, value: Any) -> None:
+def test_a_vllm_field_is_read_if_it_has_the_right_type(fields: dict[str, Any], name: str, value: Any) -> None:
     assert getattr(vllm({"token_ids": [1], **fields}), name) == value
 
 
@@ -77,20 +77,20 @@ def test_a_field_of_vllm_is_read_where_it_makes_sense(fields: dict[str, Any], na
         pytest.param([1, "hello"], id="text among ids"),
     ],
 )
-def test_token_ids_that_are_none_are_refused(given: Any) -> None:
-    with pytest.raises(BadRequestError, match="'token_ids' must be a list of token ids"):
+def test_invalid_token_ids_are_rejected(given: Any) -> None:
+    with pytest.raises(BadRequestError, match="'token_ids' must be a non-empty list of token ids"):
         vllm({"model": "demo", "token_ids": given})
 
 
-def test_a_body_without_token_ids_is_refused() -> None:
-    with pytest.raises(BadRequestError, match=r"'token_ids' .*; found nothing"):
+def test_a_body_without_token_ids_is_rejected() -> None:
+    with pytest.raises(BadRequestError, match=r"'token_ids' .*, found nothing"):
         vllm({"model": "demo", "prompt": "hello"})
 
 
 # -- SGLang
 
 
-def test_a_request_of_sglang_is_read() -> None:
+def test_an_sglang_request_is_parsed() -> None:
     request = sglang(
         {
             "text": "hello",
@@ -117,7 +117,9 @@ def test_a_request_of_sglang_is_read() -> None:
         pytest.param({"text": None, "input_ids": [1]}, (ids(1),), id="ids where the text is null"),
     ],
 )
-def test_sglang_takes_text_or_token_ids_one_or_several(fields: dict[str, Any], prompts: tuple[bytes, ...]) -> None:
+def test_sglang_accepts_text_or_token_ids_for_one_or_several_prompts(
+    fields: dict[str, Any], prompts: tuple[bytes, ...]
+) -> None:
     assert sglang(fields).prompts == prompts
 
 
@@ -133,7 +135,7 @@ def test_sglang_takes_text_or_token_ids_one_or_several(fields: dict[str, Any], p
         pytest.param({"stream": None}, "streaming", False, id="stream of null"),
     ],
 )
-def test_a_field_of_sglang_is_read_where_it_makes_sense(fields: dict[str, Any], name: str, value: Any) -> None:
+def test_an_sglang_field_is_read_if_it_has_the_right_type(fields: dict[str, Any], name: str, value: Any) -> None:
     assert getattr(sglang({"text": "hello", **fields}), name) == value
 
 
@@ -152,8 +154,8 @@ def test_a_field_of_sglang_is_read_where_it_makes_sense(fields: dict[str, Any], 
         pytest.param({"prompt": "hello"}, id="text under another name"),
     ],
 )
-def test_a_request_of_sglang_without_a_prompt_is_refused(fields: dict[str, Any]) -> None:
-    with pytest.raises(BadRequestError, match="'text' or 'input_ids' must be there"):
+def test_an_sglang_request_without_a_prompt_is_rejected(fields: dict[str, Any]) -> None:
+    with pytest.raises(BadRequestError, match="'text' or 'input_ids' must be set"):
         sglang(fields)
 
 
@@ -169,11 +171,11 @@ def test_a_request_of_sglang_without_a_prompt_is_refused(fields: dict[str, Any])
         pytest.param(b"[1, 2]", "must be a JSON object, found a list", id="list"),
         pytest.param(b"null", "must be a JSON object, found nothing", id="null"),
         pytest.param(b'{"text": "\xff"}', "not UTF-8", id="invalid UTF-8"),
-        pytest.param(b'{"token_ids": [NaN]}', "NaN is no number", id="not a number"),
+        pytest.param(b'{"token_ids": [NaN]}', "NaN is not allowed", id="not a number"),
         pytest.param(b"\0\0\0\0\x05hello", "not UTF-8", id="a gRPC frame"),
     ],
 )
-def test_a_malformed_body_is_refused_with_a_reason(read: Any, body: bytes, said: str) -> None:
+def test_a_malformed_body_is_rejected_with_a_reason(read: Any, body: bytes, said: str) -> None:
     with pytest.raises(BadRequestError, match=said):
         read(body)
 
@@ -187,6 +189,6 @@ def test_a_malformed_body_is_refused_with_a_reason(read: Any, body: bytes, said:
         pytest.param(SglangHttpParser(), SGLANG, b"input_ids", id="sglang ids"),
     ],
 )
-def test_a_deep_body_is_read_or_refused(parser: Any, path: str, key: bytes, depth: int) -> None:
+def test_a_deep_body_is_parsed_or_rejected(parser: Any, path: str, key: bytes, depth: int) -> None:
     body = b'{"' + key + b'":' + b"[" * depth + b"1" + b"]" * depth + b"}"
     assert isinstance(outcome_of(parser, raw_of(path, body)), InferenceRequest | BadRequestError)

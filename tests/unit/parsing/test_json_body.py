@@ -1,4 +1,4 @@
-"""What the readers of JSON APIs share."""
+"""Helpers for the parsers of JSON APIs."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from app.parsing.json_body import count_of, json_object, kind_of, model_of, text
         pytest.param(math.nan, "a number", id="not a number"),
         pytest.param(False, "a boolean", id="false"),
         pytest.param(True, "a boolean", id="true"),
-        pytest.param(b"x", "a value", id="what JSON does not have"),
+        pytest.param(b"x", "a value", id="not a JSON type"),
     ],
 )
-def test_a_value_is_called_by_its_kind(value: Any, kind: str) -> None:
+def test_the_kind_of_a_value(value: Any, kind: str) -> None:
     assert kind_of(value) == kind
 
 
@@ -50,19 +50,19 @@ def test_a_value_is_called_by_its_kind(value: Any, kind: str) -> None:
         pytest.param("new", None, id="text"),
     ],
 )
-def test_the_first_key_that_holds_a_count_counts(fields: Any, count: int | None) -> None:
+def test_the_first_key_with_a_count_is_used(fields: Any, count: int | None) -> None:
     assert count_of(fields, "new", "old") == count
 
 
 @pytest.mark.parametrize(
     ("value", "text"), [("x", "x"), (" ", " "), ("", None), (None, None), (5, None), (["x"], None)]
 )
-def test_text_is_text_that_is_not_empty(value: Any, text: str | None) -> None:
+def test_only_non_empty_text_is_text(value: Any, text: str | None) -> None:
     assert text_or_none(value) == text
 
 
 @pytest.mark.parametrize("value", [None, "", 5, ["demo"], {"id": "demo"}, True])
-def test_a_model_must_be_named(value: Any) -> None:
+def test_a_model_is_required(value: Any) -> None:
     with pytest.raises(BadRequestError, match="'model' must be the name of a model"):
         model_of({"model": value})
 
@@ -80,7 +80,7 @@ def test_a_model_must_be_named(value: Any) -> None:
         pytest.param(b"{}", {}, id="empty"),
     ],
 )
-def test_an_object_is_read(body: bytes, fields: Any) -> None:
+def test_an_object_is_decoded(body: bytes, fields: Any) -> None:
     assert json_object(body) == fields
 
 
@@ -90,15 +90,15 @@ def test_an_object_is_read(body: bytes, fields: Any) -> None:
         pytest.param(b'{"model": "a",\n "b" 1}', "at line 2 column 6", id="where it breaks"),
         pytest.param(b'{"a": ' + b"1" * 5000 + b', "b": NaN}', "not valid JSON", id="a number of many digits"),
         pytest.param(
-            b'{"model": "a", "x": {"model": "b", "model": "c"}}', "stands twice", id="model twice further down"
+            b'{"model": "a", "x": {"model": "b", "model": "c"}}', "duplicate key 'model'", id="model twice further down"
         ),
-        pytest.param(b'{"model": "a", "model": "a"}', "stands twice", id="the same model twice"),
-        pytest.param(b'{"a":' * 100_000, "nested too deep", id="too deep"),
-        pytest.param(b'{"a": Infinity}', "Infinity is no number", id="infinite"),
+        pytest.param(b'{"model": "a", "model": "a"}', "duplicate key 'model'", id="the same model twice"),
+        pytest.param(b'{"a":' * 100_000, "nested too deeply", id="too deep"),
+        pytest.param(b'{"a": Infinity}', "Infinity is not allowed", id="infinite"),
         pytest.param(b"1", "found a number", id="a number"),
         pytest.param(b"false", "found a boolean", id="a boolean"),
     ],
 )
-def test_what_is_no_object_is_refused_with_a_reason(body: bytes, said: str) -> None:
+def test_a_body_that_is_not_an_object_is_rejected_with_a_reason(body: bytes, said: str) -> None:
     with pytest.raises(BadRequestError, match=said):
         json_object(body)

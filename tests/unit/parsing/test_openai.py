@@ -1,4 +1,4 @@
-"""Requests of the OpenAI API: what is read of good bodies, and what is said of bad ones."""
+"""Requests of the OpenAI API: parsing of valid bodies, and errors for invalid ones."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def chat(content: Any, **fields: Any) -> tuple[bytes, ...]:
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_a_request_has_its_id_its_path_and_its_headers(path: str) -> None:
+def test_a_request_keeps_its_id_path_and_headers(path: str) -> None:
     request = parse(path, WORK[path])
     assert (request.id, request.path, request.method, request.headers) == ("r1", path, "POST", {"x-a": "1"})
     assert (request.model, len(request.prompts), b"hello" in request.prompts[0]) == ("demo", 1, True)
@@ -78,24 +78,24 @@ def test_a_request_has_its_id_its_path_and_its_headers(path: str) -> None:
         pytest.param({"max_tokens": None}, "max_output_tokens", None, id="limit of null"),
     ],
 )
-def test_a_field_is_read_where_it_makes_sense(path: str, fields: dict[str, Any], name: str, value: Any) -> None:
+def test_a_field_is_read_if_it_has_the_right_type(path: str, fields: dict[str, Any], name: str, value: Any) -> None:
     assert getattr(parse(path, {**WORK[path], **fields}), name) == value
 
 
-def test_the_size_is_that_of_the_body_as_it_came() -> None:
+def test_the_size_is_that_of_the_received_body() -> None:
     body = json.dumps({"model": "demo", "messages": HELLO}).encode()
     assert (parse(CHAT, body).size, parse(CHAT, body, size=7).size) == (len(body), 7)
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_a_slash_at_the_end_changes_nothing(path: str) -> None:
+def test_a_trailing_slash_is_ignored(path: str) -> None:
     assert parse(f"{path}/", WORK[path]).prompts == parse(path, WORK[path]).prompts
 
 
 # -- chat
 
 
-def test_text_and_one_text_part_are_the_same() -> None:
+def test_text_equals_a_single_text_part() -> None:
     assert chat("hello") == chat([{"type": "text", "text": "hello"}])
 
 
@@ -107,11 +107,11 @@ def test_text_and_one_text_part_are_the_same() -> None:
         pytest.param("hello", None, id="no content"),
     ],
 )
-def test_other_content_is_another_prompt(one: Any, other: Any) -> None:
+def test_different_content_gives_a_different_prompt(one: Any, other: Any) -> None:
     assert chat(one) != chat(other)
 
 
-def test_a_longer_chat_begins_with_the_shorter_one() -> None:
+def test_the_prompt_of_a_longer_chat_starts_with_that_of_a_shorter_one() -> None:
     longer = parse(CHAT, {"messages": [*HELLO, {"role": "assistant", "content": "hi"}]})
     assert longer.prompts[0].startswith(parse(CHAT, WORK[CHAT]).prompts[0])
 
@@ -125,7 +125,7 @@ def test_a_longer_chat_begins_with_the_shorter_one() -> None:
         pytest.param([{**HELLO[0], "name": "sam"}], id="name"),
     ],
 )
-def test_another_message_is_another_prompt(messages: list[Any]) -> None:
+def test_different_messages_give_a_different_prompt(messages: list[Any]) -> None:
     assert parse(CHAT, {"messages": messages}).prompts != parse(CHAT, WORK[CHAT]).prompts
 
 
@@ -133,19 +133,19 @@ def image(url: str, **more: Any) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": url, **more}}
 
 
-def test_the_same_image_is_the_same_prompt() -> None:
+def test_the_same_image_gives_the_same_prompt() -> None:
     assert chat([image("data:a")]) == chat([image("data:a")])
 
 
-def test_another_image_is_another_prompt() -> None:
+def test_a_different_image_gives_a_different_prompt() -> None:
     assert chat([image("data:a")]) != chat([image("data:b")])
 
 
-def test_images_count_in_their_order() -> None:
+def test_the_order_of_images_matters() -> None:
     assert chat([image("data:a"), image("data:b")]) != chat([image("data:b"), image("data:a")])
 
 
-def test_an_image_weighs_as_much_as_it_costs_whatever_its_data() -> None:
+def test_an_image_has_a_fixed_size_in_the_prompt() -> None:
     few, many = (parse(CHAT, {"messages": [{"content": [image("data:" + "x" * n)]}]}) for n in (1, 100_000))
     assert few.prompt_tokens == many.prompt_tokens > 200
 
@@ -153,17 +153,17 @@ def test_an_image_weighs_as_much_as_it_costs_whatever_its_data() -> None:
 TOOL = {"type": "function", "function": {"name": "train"}}
 
 
-def test_tools_stand_before_the_messages() -> None:
+def test_tools_precede_the_messages() -> None:
     (plain,), (with_tools,) = chat("hello"), chat("hello", tools=[TOOL])
     assert (with_tools != plain, with_tools.endswith(plain)) == (True, True)
 
 
-def test_other_tools_are_another_prompt() -> None:
+def test_different_tools_give_a_different_prompt() -> None:
     assert chat("hello", tools=[TOOL]) != chat("hello", tools=[{**TOOL, "strict": True}])
 
 
 @pytest.mark.parametrize("tools", [pytest.param([], id="empty"), pytest.param(None, id="null")])
-def test_no_tools_are_as_if_not_named(tools: Any) -> None:
+def test_empty_tools_equal_no_tools(tools: Any) -> None:
     assert chat("hello", tools=tools) == chat("hello")
 
 
@@ -190,43 +190,43 @@ def test_prompts_are_independent(path: str, key: str, given: Any, prompts: Any) 
     assert parse(path, {key: given}).prompts == expected
 
 
-def test_a_completion_may_have_embeddings_for_a_prompt() -> None:
+def test_a_completion_may_have_embeddings_instead_of_a_prompt() -> None:
     assert parse(COMPLETION, {"prompt_embeds": "AAAA"}).prompts == ()
 
 
-def test_an_embedding_may_be_of_a_chat() -> None:
+def test_an_embedding_request_may_have_a_chat() -> None:
     assert parse(EMBEDDING, {"messages": HELLO}).prompts == parse(CHAT, WORK[CHAT]).prompts
 
 
 # -- responses
 
 
-def test_a_text_is_a_message_of_the_user() -> None:
+def test_a_text_equals_a_user_message() -> None:
     assert parse(RESPONSE, {"input": "hello"}).prompts == parse(RESPONSE, {"input": HELLO}).prompts
 
 
-def test_instructions_stand_first() -> None:
+def test_instructions_come_first() -> None:
     (prompt,) = parse(RESPONSE, {"input": "hello", "instructions": "be kind"}).prompts
     assert prompt.index(b"be kind") < prompt.index(b"hello")
 
 
-def test_a_part_of_a_response_is_text_as_well() -> None:
+def test_response_parts_are_text() -> None:
     parts = [{"role": "user", "content": [{"type": "input_text", "text": "hello"}]}]
     assert parse(RESPONSE, {"input": parts}).prompts == parse(RESPONSE, {"input": "hello"}).prompts
 
 
-def test_what_a_tool_gave_is_part_of_the_prompt() -> None:
+def test_tool_output_is_part_of_the_prompt() -> None:
     outputs = ({"type": "function_call_output", "call_id": "1", "output": text} for text in ("sun", "rain"))
     one, other = (parse(RESPONSE, {"input": [item]}).prompts for item in outputs)
     assert one != other
 
 
 @pytest.mark.parametrize("fields", [{"prompt": {"id": "p1"}}, {"previous_response_id": "r0"}])
-def test_a_response_may_be_without_an_input(fields: dict[str, Any]) -> None:
+def test_a_response_request_may_have_no_input(fields: dict[str, Any]) -> None:
     assert parse(RESPONSE, fields).model == "demo"
 
 
-# -- text as it comes
+# -- unusual text
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -256,7 +256,7 @@ def test_any_text_is_a_prompt(path: str, text: str) -> None:
         pytest.param({"messages": ["\ud800", 5, None]}, id="messages that are none"),
     ],
 )
-def test_a_lone_surrogate_may_stand_anywhere(fields: dict[str, Any]) -> None:
+def test_a_lone_surrogate_is_accepted_anywhere(fields: dict[str, Any]) -> None:
     assert len(parse(CHAT, {"messages": HELLO, **fields}).prompts) == 1
 
 
@@ -283,7 +283,7 @@ DEEP = [
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("body", DEEP)
-def test_a_deep_body_is_read_or_refused(path: str, body: bytes) -> None:
+def test_a_deep_body_is_parsed_or_rejected(path: str, body: bytes) -> None:
     outcome = outcome_of(path, body)
     assert isinstance(outcome, InferenceRequest | BadRequestError)
 
@@ -303,7 +303,7 @@ HUGE = b"1" * 5000
     "number",
     [pytest.param(HUGE, id="whole"), pytest.param(b"-" + HUGE, id="negative"), pytest.param(b"1e999", id="exp")],
 )
-def test_a_huge_number_is_read_or_refused(path: str, number: bytes) -> None:
+def test_a_huge_number_is_parsed_or_rejected(path: str, number: bytes) -> None:
     body = json.dumps({"model": "m", **WORK[path], "tools": [5], "seed": 5}).encode().replace(b"5", number)
     assert isinstance(outcome_of(path, body), InferenceRequest | BadRequestError)
 
@@ -325,10 +325,10 @@ def test_a_huge_number_is_read_or_refused(path: str, number: bytes) -> None:
         pytest.param(b"5", "must be a JSON object, found a number", id="number"),
         pytest.param(b"true", "must be a JSON object, found a boolean", id="boolean"),
         pytest.param(b'{"model": "\xff"}', "not UTF-8 text", id="invalid UTF-8"),
-        pytest.param(b'{"model": "a", "model": "b"}', "'model' stands twice", id="model twice"),
-        pytest.param(b'{"model": "a", "x": {"model": 1, "model": 2}}', "'model' stands twice", id="twice within"),
-        pytest.param(b'{"model": "a", "temperature": NaN}', "NaN is no number", id="not a number"),
-        pytest.param(b'{"model": "a", "temperature": -Infinity}', "-Infinity is no number", id="infinity"),
+        pytest.param(b'{"model": "a", "model": "b"}', "duplicate key 'model'", id="model twice"),
+        pytest.param(b'{"model": "a", "x": {"model": 1, "model": 2}}', "duplicate key 'model'", id="twice within"),
+        pytest.param(b'{"model": "a", "temperature": NaN}', "NaN is not allowed", id="not a number"),
+        pytest.param(b'{"model": "a", "temperature": -Infinity}', "-Infinity is not allowed", id="infinity"),
         pytest.param(b"{}", "'model' must be the name of a model, found nothing", id="no model"),
         pytest.param(b'{"model": null}', "'model' must be .*, found nothing", id="model null"),
         pytest.param(b'{"model": ""}', "'model' must be .*, found an empty string", id="model empty"),
@@ -338,7 +338,7 @@ def test_a_huge_number_is_read_or_refused(path: str, number: bytes) -> None:
         pytest.param(b'{"model": false}', "'model' must be .*, found a boolean", id="model a boolean"),
     ],
 )
-def test_a_malformed_body_is_refused_with_a_reason(path: str, body: bytes, said: str) -> None:
+def test_a_malformed_body_is_rejected_with_a_reason(path: str, body: bytes, said: str) -> None:
     with pytest.raises(BadRequestError, match=said):
         parse(path, body)
 
@@ -352,22 +352,22 @@ def test_a_malformed_body_is_refused_with_a_reason(path: str, body: bytes, said:
         pytest.param(
             CHAT, {"messages": {"a": 1}}, "'messages' must be .*, found a JSON object", id="messages an object"
         ),
-        pytest.param(COMPLETION, {}, "'prompt' must be text.*; found nothing", id="no prompt"),
-        pytest.param(COMPLETION, {"prompt": ""}, "'prompt' must be .*; found an empty string", id="empty prompt"),
-        pytest.param(COMPLETION, {"prompt": 5}, "'prompt' must be .*; found a number", id="prompt a number"),
-        pytest.param(COMPLETION, {"prompt": []}, "'prompt' must be .*; found an empty list", id="prompt an empty list"),
-        pytest.param(COMPLETION, {"prompt": {"a": 1}}, "'prompt' must be .*; found a JSON", id="prompt an object"),
-        pytest.param(EMBEDDING, {}, "'input' must be text.*; found nothing", id="no input to embed"),
-        pytest.param(EMBEDDING, {"input": []}, "'input' must be .*; found an empty list", id="empty input to embed"),
+        pytest.param(COMPLETION, {}, "'prompt' must be non-empty text.*, found nothing", id="no prompt"),
+        pytest.param(COMPLETION, {"prompt": ""}, "'prompt' must be .*, found an empty string", id="empty prompt"),
+        pytest.param(COMPLETION, {"prompt": 5}, "'prompt' must be .*, found a number", id="prompt a number"),
+        pytest.param(COMPLETION, {"prompt": []}, "'prompt' must be .*, found an empty list", id="prompt an empty list"),
+        pytest.param(COMPLETION, {"prompt": {"a": 1}}, "'prompt' must be .*, found a JSON", id="prompt an object"),
+        pytest.param(EMBEDDING, {}, "'input' must be non-empty text.*, found nothing", id="no input to embed"),
+        pytest.param(EMBEDDING, {"input": []}, "'input' must be .*, found an empty list", id="empty input to embed"),
         pytest.param(EMBEDDING, {"messages": []}, "'messages' must be", id="empty chat to embed"),
-        pytest.param(RESPONSE, {}, "'input' must be text or a list of items.*; found nothing", id="no input"),
-        pytest.param(RESPONSE, {"input": ""}, "'input' must be .*; found an empty string", id="empty input"),
-        pytest.param(RESPONSE, {"input": []}, "'input' must be .*; found an empty list", id="input an empty list"),
-        pytest.param(RESPONSE, {"input": 5}, "'input' must be .*; found a number", id="input a number"),
-        pytest.param(RESPONSE, {"input": {"a": 1}}, "'input' must be .*; found a JSON object", id="input an object"),
+        pytest.param(RESPONSE, {}, "'input' must be non-empty text or .*, found nothing", id="no input"),
+        pytest.param(RESPONSE, {"input": ""}, "'input' must be .*, found an empty string", id="empty input"),
+        pytest.param(RESPONSE, {"input": []}, "'input' must be .*, found an empty list", id="input an empty list"),
+        pytest.param(RESPONSE, {"input": 5}, "'input' must be .*, found a number", id="input a number"),
+        pytest.param(RESPONSE, {"input": {"a": 1}}, "'input' must be .*, found a JSON object", id="input an object"),
     ],
 )
-def test_a_body_that_does_not_fit_its_path_is_refused(path: str, fields: dict[str, Any], said: str) -> None:
+def test_a_body_that_does_not_match_its_path_is_rejected(path: str, fields: dict[str, Any], said: str) -> None:
     with pytest.raises(BadRequestError, match=said):
         parse(path, fields)
 
@@ -379,18 +379,18 @@ def test_a_body_that_does_not_fit_its_path_is_refused(path: str, fields: dict[st
         pytest.param(b'{"model": "secret-text", "messages": ["secret-text"', id="truncated"),
     ],
 )
-def test_what_a_body_holds_is_not_told(body: bytes) -> None:
+def test_an_error_does_not_echo_the_body(body: bytes) -> None:
     with pytest.raises(BadRequestError) as caught:
         parse(CHAT, body)
     assert "secret" not in str(caught.value)
 
 
-def test_the_word_model_may_stand_in_other_places() -> None:
+def test_the_word_model_may_occur_elsewhere() -> None:
     tools = [{"function": {"parameters": {"properties": {"model": {"type": "string"}}}}}]
     assert parse(CHAT, {"messages": [{"role": "user", "content": "model"}], "tools": tools}).model == "demo"
 
 
-def test_a_key_other_than_the_model_may_stand_twice() -> None:
+def test_other_duplicate_keys_are_accepted() -> None:
     body = b'{"model": "a", "x": "model", "stream": false, "stream": true, "messages": [{"content": "x"}]}'
     assert parse(CHAT, body).streaming
 
@@ -400,7 +400,7 @@ def test_a_key_other_than_the_model_may_stand_twice() -> None:
 
 @pytest.mark.parametrize("method", ["GET", "OPTIONS", "DELETE"])
 @pytest.mark.parametrize("path", PATHS)
-def test_without_a_post_no_body_is_read(path: str, method: str) -> None:
+def test_only_the_body_of_a_post_is_read(path: str, method: str) -> None:
     request = parse(path, b"not JSON", method)
     assert (request.model, request.prompts, request.method, request.size) == ("", (), method, 8)
 
@@ -416,7 +416,7 @@ def test_without_a_post_no_body_is_read(path: str, method: str) -> None:
         pytest.param("/health", "", id="another path"),
     ],
 )
-def test_a_model_s_own_path_names_it(path: str, model: str) -> None:
+def test_the_path_of_a_model_names_it(path: str, model: str) -> None:
     assert parse(path, b"", "GET").model == model
 
 
@@ -434,7 +434,7 @@ def test_a_model_s_own_path_names_it(path: str, model: str) -> None:
         pytest.param(b"\0\xff\xfe", "", False, id="binary"),
     ],
 )
-def test_of_an_unknown_path_is_read_what_can_be(body: bytes, model: str, streaming: bool) -> None:
+def test_model_and_streaming_are_read_at_an_unknown_path_if_possible(body: bytes, model: str, streaming: bool) -> None:
     request = parse("/v1/rerank", body)
     assert (request.model, request.streaming, request.prompts, request.size) == (model, streaming, (), len(body))
 
@@ -462,6 +462,6 @@ ANY_PATH = st.sampled_from([*PATHS, "/v1/rerank", "/v1/models/x", ""]) | st.text
 @given(path=ANY_PATH, body=BODIES, method=st.sampled_from(["POST", "GET"]))
 @example(path=CHAT, body=b'{"model":"m","messages":[{}],"tools":[{"n":"\\ud800"}]}', method="POST")
 @example(path=COMPLETION, body=b'{"model":"m","prompt":[NaN]}', method="POST")
-def test_nothing_but_a_refusal_is_ever_raised(path: str, body: bytes, method: str) -> None:
+def test_only_bad_request_errors_are_raised(path: str, body: bytes, method: str) -> None:
     outcome = outcome_of(path, body, method)
     assert isinstance(outcome, InferenceRequest) or path.rstrip("/") in PATHS

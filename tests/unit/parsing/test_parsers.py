@@ -1,4 +1,4 @@
-"""Which parser reads a path, and what becomes of its errors."""
+"""Selection of the parser for a path, and handling of its errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.unit.parsing.given import raw_of
 
 
 class Named:
-    """A parser that gives its name as the model."""
+    """A parser that returns its own name as the model."""
 
     def __init__(self, name: str, *paths: str, error: BaseException | None = None) -> None:
         self.name = name
@@ -31,8 +31,8 @@ def parsers(*named: Named) -> Parsers:
     return Parsers([(parser.name, parser) for parser in named])
 
 
-def reader_of(path: str, *named: Named) -> str | None:
-    """The name of the parser that reads `path`, None if none does."""
+def parser_of(path: str, *named: Named) -> str | None:
+    """The name of the parser for `path`, None if there is none."""
     try:
         return parsers(*named).parse(raw_of(path)).model
     except BadRequestError:
@@ -45,7 +45,7 @@ REST = Named("rest")
 OTHER_REST = Named("other-rest")
 
 
-def test_a_fake_parser_is_one() -> None:
+def test_the_fake_is_a_parser() -> None:
     assert isinstance(CHAT, Parser)
 
 
@@ -72,45 +72,47 @@ def test_a_fake_parser_is_one() -> None:
         pytest.param("", None, id="empty"),
     ],
 )
-def test_the_longest_end_by_whole_segments_wins(path: str, reader: str | None) -> None:
-    assert [reader_of(path, *order) for order in ((CHAT, COMPLETIONS), (COMPLETIONS, CHAT))] == [reader, reader]
-    assert reader_of(path, CHAT, COMPLETIONS, REST) == (reader or "rest")
+def test_the_longest_suffix_of_whole_segments_wins(path: str, reader: str | None) -> None:
+    assert [parser_of(path, *order) for order in ((CHAT, COMPLETIONS), (COMPLETIONS, CHAT))] == [reader, reader]
+    assert parser_of(path, CHAT, COMPLETIONS, REST) == (reader or "rest")
 
 
 @pytest.mark.parametrize("claim", ["/chat/completions", "chat/completions/", "/chat/completions/"])
-def test_slashes_around_what_a_parser_claims_do_not_count(claim: str) -> None:
-    assert reader_of("/v1/chat/completions", Named("slashes", claim), COMPLETIONS) == "slashes"
+def test_slashes_around_a_claimed_path_are_ignored(claim: str) -> None:
+    assert parser_of("/v1/chat/completions", Named("slashes", claim), COMPLETIONS) == "slashes"
 
 
 @pytest.mark.parametrize(
     ("named", "reader"),
     [
-        pytest.param([COMPLETIONS, Named("twin", "completions")], "completions", id="of two with one claim the first"),
-        pytest.param([Named("twin", "completions"), COMPLETIONS], "twin", id="and so in the other order"),
-        pytest.param([REST, COMPLETIONS], "completions", id="a claim beats what has none and stands before it"),
-        pytest.param([Named("both", "x", "completions"), REST], "both", id="the second of a parser's claims"),
+        pytest.param(
+            [COMPLETIONS, Named("twin", "completions")], "completions", id="the first of two with the same claim"
+        ),
+        pytest.param([Named("twin", "completions"), COMPLETIONS], "twin", id="the first in the other order"),
+        pytest.param([REST, COMPLETIONS], "completions", id="a claim beats an earlier parser without one"),
+        pytest.param([Named("both", "x", "completions"), REST], "both", id="the second claim of a parser"),
     ],
 )
-def test_the_order_listed_decides_only_between_equals(named: list[Named], reader: str) -> None:
-    assert reader_of("/v1/completions", *named) == reader
+def test_the_order_matters_only_between_equal_claims(named: list[Named], reader: str) -> None:
+    assert parser_of("/v1/completions", *named) == reader
 
 
 @pytest.mark.parametrize(
     ("named", "reader"),
     [
         pytest.param([COMPLETIONS, REST], "rest", id="the one without paths"),
-        pytest.param([REST, COMPLETIONS], "rest", id="wherever it stands"),
-        pytest.param([COMPLETIONS, REST, OTHER_REST], "rest", id="of two the first"),
-        pytest.param([OTHER_REST, COMPLETIONS, REST], "other-rest", id="and so in the other order"),
-        pytest.param([COMPLETIONS], None, id="nobody"),
-        pytest.param([], None, id="no parser at all"),
+        pytest.param([REST, COMPLETIONS], "rest", id="at any position"),
+        pytest.param([COMPLETIONS, REST, OTHER_REST], "rest", id="the first of two"),
+        pytest.param([OTHER_REST, COMPLETIONS, REST], "other-rest", id="the first in the other order"),
+        pytest.param([COMPLETIONS], None, id="none"),
+        pytest.param([], None, id="no parsers"),
     ],
 )
-def test_what_nobody_claims_goes_to_the_first_without_paths(named: list[Named], reader: str | None) -> None:
-    assert reader_of("/v1/rerank", *named) == reader
+def test_an_unclaimed_path_goes_to_the_first_parser_without_paths(named: list[Named], reader: str | None) -> None:
+    assert parser_of("/v1/rerank", *named) == reader
 
 
-def test_without_a_parser_the_path_is_named() -> None:
+def test_without_a_parser_the_error_names_the_path() -> None:
     with pytest.raises(BadRequestError, match="/v1/rerank"):
         parsers(COMPLETIONS).parse(raw_of("/v1/rerank"))
 
@@ -124,7 +126,7 @@ def test_without_a_parser_the_path_is_named() -> None:
         pytest.param(StopIteration(), id="StopIteration"),
     ],
 )
-def test_an_exception_of_a_parser_is_a_plugin_error_that_names_it(error: Exception) -> None:
+def test_an_exception_in_a_parser_becomes_a_plugin_error_with_its_name(error: Exception) -> None:
     with pytest.raises(PluginError) as caught:
         parsers(COMPLETIONS, Named("faulty", "chat/completions", error=error)).parse(raw_of("/v1/chat/completions"))
     assert (caught.value.plugin, caught.value.cause, caught.value.__cause__) == ("faulty", error, error)
@@ -133,17 +135,20 @@ def test_an_exception_of_a_parser_is_a_plugin_error_that_names_it(error: Excepti
 
 @pytest.mark.parametrize(
     "error",
-    [pytest.param(BadRequestError("no"), id="bad request"), pytest.param(SaturatedError("full"), id="another refusal")],
+    [
+        pytest.param(BadRequestError("no"), id="bad request"),
+        pytest.param(SaturatedError("full"), id="another routing error"),
+    ],
 )
-def test_a_refusal_of_a_parser_is_let_through(error: Exception) -> None:
+def test_a_routing_error_of_a_parser_is_raised_unchanged(error: Exception) -> None:
     with pytest.raises(type(error)) as caught:
         parsers(Named("strict", error=error)).parse(raw_of("/v1/x"))
     assert caught.value is error
 
 
-def test_a_parser_that_fails_is_not_replaced_by_another() -> None:
+def test_no_other_parser_is_tried_after_a_failure() -> None:
     faulty = Named("faulty", "completions", error=BadRequestError("no"))
-    assert reader_of("/v1/completions", faulty, REST) is None
+    assert parser_of("/v1/completions", faulty, REST) is None
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "OPTIONS", "PUT"])
@@ -151,11 +156,11 @@ def test_a_parser_that_fails_is_not_replaced_by_another() -> None:
     ("path", "model"),
     [
         pytest.param("/v1/models/demo", "demo", id="a model"),
-        pytest.param("/v1/completions", "", id="a path that is claimed"),
-        pytest.param("/v1/rerank", "", id="a path that nobody claims"),
+        pytest.param("/v1/completions", "", id="a claimed path"),
+        pytest.param("/v1/rerank", "", id="an unclaimed path"),
     ],
 )
-def test_without_a_post_no_parser_is_asked(method: str, path: str, model: str) -> None:
+def test_only_a_post_is_parsed(method: str, path: str, model: str) -> None:
     faulty = Named("faulty", "completions", error=ValueError("broken"))
     request = parsers(faulty).parse(raw_of(path, b"not read", method))
     assert (request.model, request.method, request.prompts, request.size) == (model, method, (), 8)

@@ -1,4 +1,4 @@
-"""What an engine's prefix cache would key on."""
+"""Prompts as the bytes that the prefix cache of an engine depends on."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ def content(*parts: Any) -> bytes:
     return of_messages([{"role": "user", "content": list(parts)}])
 
 
-def test_text_stands_in_a_prompt_as_it_is() -> None:
+def test_text_is_part_of_the_prompt_unchanged() -> None:
     assert b"hello" in of_messages([{"role": "user", "content": "hello"}])
 
 
 @pytest.mark.parametrize("kind", ["text", "input_text", "output_text"])
-def test_every_kind_of_text_part_is_its_text(kind: str) -> None:
+def test_text_parts_of_every_type_give_their_text(kind: str) -> None:
     assert content({"type": kind, "text": "hello"}) == of_messages([{"role": "user", "content": "hello"}])
 
 
-def test_a_part_may_be_a_plain_text() -> None:
+def test_a_part_may_be_plain_text() -> None:
     assert content("hello") == content({"type": "text", "text": "hello"})
 
 
@@ -34,16 +34,16 @@ def test_a_part_may_be_a_plain_text() -> None:
         pytest.param({"type": "input_image", "image_url": "data:a"}, id="image of responses"),
         pytest.param({"type": "input_audio", "input_audio": {"data": "AAAA"}}, id="sound"),
         pytest.param({"type": "file", "file": {"file_id": "f1"}}, id="file"),
-        pytest.param({"type": "text", "text": 5}, id="text that is none"),
+        pytest.param({"type": "text", "text": 5}, id="text that is a number"),
         pytest.param(5, id="number"),
         pytest.param(None, id="nothing"),
     ],
 )
-def test_any_other_part_weighs_as_much_as_media(part: Any) -> None:
+def test_any_other_part_has_the_size_of_media(part: Any) -> None:
     assert len(content(part)) - len(content("")) == MEDIA_TOKENS * BYTES_PER_TOKEN
 
 
-def test_an_image_is_its_address_in_both_dialects() -> None:
+def test_an_image_gives_the_digest_of_its_url_in_both_apis() -> None:
     chat = {"type": "image_url", "image_url": {"url": "data:a", "detail": "low"}}
     assert content(chat) == content({"type": "input_image", "image_url": "data:a"})
 
@@ -53,18 +53,18 @@ def test_the_order_of_keys_in_a_part_does_not_matter() -> None:
 
 
 @pytest.mark.parametrize("key", ["tool_calls", "tool_call_id", "name", "arguments", "output"])
-def test_what_else_a_message_says_is_part_of_the_prompt(key: str) -> None:
+def test_other_keys_of_a_message_are_part_of_the_prompt(key: str) -> None:
     assert of_messages([{"role": "tool", key: "x"}]) != of_messages([{"role": "tool"}])
 
 
-def test_an_item_without_a_role_is_told_apart_by_its_type() -> None:
+def test_items_without_a_role_differ_by_type() -> None:
     assert of_messages([{"type": "reasoning"}]) != of_messages([{"type": "function_call"}])
 
 
 @pytest.mark.parametrize("given", [None, {}, 5, 1.5, [], [None], [{}], [1.5]])
-def test_what_is_no_prompt_gives_none(given: Any) -> None:
+def test_anything_else_gives_no_prompt(given: Any) -> None:
     assert of_text_or_tokens(given) == ()
 
 
-def test_integers_over_64_bits_are_no_obstacle() -> None:
+def test_integers_over_64_bits_are_accepted() -> None:
     assert of_messages([{"content": 2**70}]) != of_messages([{"content": 2**71}])

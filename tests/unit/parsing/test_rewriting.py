@@ -1,4 +1,4 @@
-"""Another model in a request's body: no other byte changes."""
+"""Replacing the model in a request body changes no other byte."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def escaped(text: str) -> str:
 
 
 def written(text: str) -> st.SearchStrategy[str]:
-    """The ways in which a text can stand in JSON."""
+    """Encodings of a text in JSON."""
     forms = [json.dumps(text), json.dumps(text, ensure_ascii=False), escaped(text)]
     return st.sampled_from(forms)
 
@@ -36,7 +36,7 @@ LEAVES = STRINGS | NUMBERS | st.sampled_from(["true", "false", "null"])
 
 @st.composite
 def spread(draw: Any, opening: str, items: list[str], closing: str) -> str:
-    """Items with commas between, and blanks around everything."""
+    """Items separated by commas, with whitespace around everything."""
     around = [draw(BLANKS) + item + draw(BLANKS) for item in items]
     return opening + (",".join(around) if around else draw(BLANKS)) + closing
 
@@ -58,7 +58,7 @@ OTHER_KEYS = TEXTS.filter(lambda text: text != "model").flatmap(written)
 
 @st.composite
 def bodies(draw: Any) -> tuple[str, str, str]:
-    """A body in three parts, of which the second is the model's value."""
+    """A body in three parts; the second one is the value of the model."""
     before, after = ([draw(OTHER_KEYS) + ":" + draw(VALUES) for _ in range(draw(st.integers(0, 3)))] for _ in range(2))
     key = draw(written("model")) + draw(BLANKS) + ":" + draw(BLANKS)
     value = draw(STRINGS)
@@ -81,7 +81,7 @@ def test_only_the_model_changes(parts: tuple[str, str, str], model: str) -> None
 
 @settings(max_examples=100, deadline=None)
 @given(body=VALUES)
-def test_what_names_no_model_is_not_changed(body: str) -> None:
+def test_a_body_that_names_no_model_is_not_changed(body: str) -> None:
     fields = json.loads(body)
     assume(not isinstance(fields, dict) or "model" not in fields)
     assert with_model(body.encode(), "new") is None
@@ -102,7 +102,7 @@ def test_what_names_no_model_is_not_changed(body: str) -> None:
         (b'{"n":12345678901234567890123,"model":"a"}', b'{"n":12345678901234567890123,"model":"new"}'),
     ],
 )
-def test_a_model_is_replaced_where_it_stands(body: bytes, expected: bytes) -> None:
+def test_the_model_is_replaced_in_place(body: bytes, expected: bytes) -> None:
     assert with_model(body, "new") == expected
 
 
@@ -114,7 +114,7 @@ def test_a_body_without_a_model_gives_none(body: bytes) -> None:
     assert with_model(body, "new") is None
 
 
-def test_a_model_s_name_is_written_as_json() -> None:
+def test_the_name_of_the_model_is_encoded_as_json() -> None:
     assert with_model(b'{"model":"a"}', 'a"b\\c\né') == b'{"model":"a\\"b\\\\c\\n\\u00e9"}'
 
 
@@ -123,20 +123,20 @@ READ_BY_THE_PARSER = [
     pytest.param('{"model":"a"}'.encode("utf-16"), id="UTF-16"),
     pytest.param('{"model":"a"}'.encode("utf-16-le"), id="UTF-16 without a mark"),
     pytest.param(b'{"model":"a","b":"\xed\xa0\x80"}', id="a lone surrogate"),
-    pytest.param(b'{"model":"a","mod\\u0065l":"b"}', id="twice, of which the second one is escaped"),
+    pytest.param(b'{"model":"a","mod\\u0065l":"b"}', id="a duplicate whose key is escaped"),
 ]
 
 
 @pytest.mark.parametrize("body", READ_BY_THE_PARSER)
-def test_what_the_parser_reads_can_be_given_another_model(body: bytes) -> None:
+def test_the_model_of_any_parsed_body_can_be_replaced(body: bytes) -> None:
     assert json_object(body)["model"] in ("a", "b")
     changed = with_model(body, "new")
     assert changed is not None
     assert json_object(changed) == {**json_object(body), "model": "new"}
 
 
-def test_a_body_nested_too_deep_to_be_rewritten_is_a_bad_request() -> None:
+def test_a_body_nested_too_deeply_is_a_bad_request() -> None:
     body = b'{"b":' + b"[" * 1015 + b"]" * 1015 + b',"model":"a"}'
     assert json_object(body)["model"] == "a"
-    with pytest.raises(BadRequestError, match="nested too deep"):
+    with pytest.raises(BadRequestError, match="nested too deeply"):
         with_model(body, "new")

@@ -1,4 +1,4 @@
-"""What an answer cost: read of every API's form, however the answer is cut into pieces."""
+"""Token usage: read from the responses of every API, however they are split into chunks."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ SGLANG = {"text": "hi", "meta_info": {"prompt_tokens": 7, "completion_tokens": 3
 ALL = Usage(7, 3, 4)
 
 
-def read(pieces: Sequence[bytes], *, streamed: bool) -> Usage | None:
-    """What a reader makes of an answer that comes in these pieces."""
+def read(chunks: Sequence[bytes], *, streamed: bool) -> Usage | None:
+    """The usage read from a response in these chunks."""
     reader = UsageReader(streamed=streamed)
-    for piece in pieces:
-        reader.feed(piece)
+    for chunk in chunks:
+        reader.feed(chunk)
     usage = reader.end()
     assert usage == reader.usage
     return usage
 
 
-def of_stream(*pieces: bytes) -> Usage | None:
-    return read(pieces, streamed=True)
+def of_stream(*chunks: bytes) -> Usage | None:
+    return read(chunks, streamed=True)
 
 
-def of_object(*pieces: bytes) -> Usage | None:
-    return read(pieces, streamed=False)
+def of_object(*chunks: bytes) -> Usage | None:
+    return read(chunks, streamed=False)
 
 
 def event(fields: Any, *, newline: bytes = b"\n", space: bytes = b" ") -> bytes:
@@ -65,7 +65,7 @@ def event(fields: Any, *, newline: bytes = b"\n", space: bytes = b" ") -> bytes:
         pytest.param(SGLANG, ALL, id="SGLang"),
         pytest.param({"usage": None, **SGLANG}, ALL, id="no usage beside SGLang's"),
         pytest.param({"usage": {"prompt_tokens": 7}}, Usage(7), id="only the prompt"),
-        pytest.param({"usage": {"output_tokens": 3}}, Usage(None, 3), id="only the answer"),
+        pytest.param({"usage": {"output_tokens": 3}}, Usage(None, 3), id="only the completion"),
         pytest.param({"usage": {"cached_tokens": 0}}, Usage(None, None, 0), id="nothing was cached"),
         pytest.param({"usage": {"prompt_tokens": 0, "completion_tokens": 0}}, Usage(0, 0), id="zeros"),
         pytest.param(
@@ -76,7 +76,9 @@ def event(fields: Any, *, newline: bytes = b"\n", space: bytes = b" ") -> bytes:
         pytest.param(
             {"usage": {"prompt_tokens": 7, "prompt_tokens_details": {"audio_tokens": 0}}}, Usage(7), id="other details"
         ),
-        pytest.param({"usage": {"prompt_tokens": 7, "prompt_tokens_details": [4]}}, Usage(7), id="details of no kind"),
+        pytest.param(
+            {"usage": {"prompt_tokens": 7, "prompt_tokens_details": [4]}}, Usage(7), id="details that are a list"
+        ),
         pytest.param({"usage": {"prompt_tokens": -1, "completion_tokens": 3}}, Usage(None, 3), id="less than nothing"),
         pytest.param({"usage": {"prompt_tokens": True, "completion_tokens": 3.0}}, None, id="no whole numbers"),
         pytest.param({"usage": {"prompt_tokens": "7"}}, None, id="text"),
@@ -86,19 +88,19 @@ def event(fields: Any, *, newline: bytes = b"\n", space: bytes = b" ") -> bytes:
         pytest.param({"usage": 7}, None, id="a number"),
         pytest.param({"response": "usage", "message": ["usage"]}, None, id="texts"),
         pytest.param({"choices": [{"usage": OPENAI["usage"]}]}, None, id="somewhere else"),
-        pytest.param([OPENAI], None, id="a list of answers"),
+        pytest.param([OPENAI], None, id="a list of responses"),
         pytest.param("usage", None, id="a text alone"),
         pytest.param(None, None, id="null alone"),
         pytest.param({}, None, id="nothing"),
     ],
 )
-def test_usage_is_read_of_every_form(fields: Any, usage: Usage | None) -> None:
+def test_usage_is_read_in_every_format(fields: Any, usage: Usage | None) -> None:
     assert usage_in(fields) == usage
     assert of_object(json.dumps(fields).encode()) == usage
     assert of_stream(event(fields)) == usage
 
 
-def test_what_is_said_later_counts_and_what_is_not_said_stays() -> None:
+def test_later_counts_replace_earlier_ones() -> None:
     start = {
         "type": "message_start",
         "message": {"usage": {"input_tokens": 7, "cache_read_input_tokens": 4, "output_tokens": 1}},
@@ -107,11 +109,11 @@ def test_what_is_said_later_counts_and_what_is_not_said_stays() -> None:
     assert of_stream(event(start), event(delta)) == ALL
 
 
-def test_usage_may_be_told_with_every_event() -> None:
+def test_every_event_may_have_usage() -> None:
     assert of_stream(*[event({"usage": {"prompt_tokens": 7, "completion_tokens": n}}) for n in range(4)]) == Usage(7, 3)
 
 
-def test_usage_is_known_as_soon_as_it_is_told() -> None:
+def test_usage_is_known_as_soon_as_it_arrives() -> None:
     reader = UsageReader(streamed=True)
     reader.feed(event({"usage": {"prompt_tokens": 7}}))
     assert reader.usage == Usage(7)
@@ -167,7 +169,7 @@ def test_a_stream_is_read_by_its_lines(stream: bytes) -> None:
         pytest.param(json.dumps(OPENAI).encode(), id="no event"),
     ],
 )
-def test_what_tells_no_usage_gives_none(stream: bytes) -> None:
+def test_a_stream_without_usage_gives_none(stream: bytes) -> None:
     assert of_stream(stream) is None
 
 
@@ -191,20 +193,20 @@ STREAMS = st.lists(LINES, max_size=8).map(b"".join)
 
 
 def cut(data: bytes, places: list[int]) -> list[bytes]:
-    """`data`, cut there."""
+    """`data`, split at these places."""
     return [data[a:b] for a, b in pairwise([0, *sorted(place % (len(data) + 1) for place in places), len(data)])]
 
 
 @settings(max_examples=200, deadline=None)
 @given(stream=STREAMS, places=st.lists(st.integers(0, 10**6), max_size=12))
 @example(stream=event(OPENAI, newline=b"\r\n"), places=[len(event(OPENAI, newline=b"\r\n")) - 3])
-def test_a_stream_is_read_the_same_however_it_is_cut(stream: bytes, places: list[int]) -> None:
+def test_a_stream_is_read_the_same_however_it_is_split(stream: bytes, places: list[int]) -> None:
     assert of_stream(*cut(stream, places)) == of_stream(stream)
 
 
 @settings(max_examples=100, deadline=None)
 @given(fields=FIELDS, places=st.lists(st.integers(0, 10**6), max_size=12))
-def test_an_object_is_read_the_same_however_it_is_cut(fields: Any, places: list[int]) -> None:
+def test_an_object_is_read_the_same_however_it_is_split(fields: Any, places: list[int]) -> None:
     data = json.dumps(fields).encode()
     assert of_object(*cut(data, places)) == usage_in(fields)
 
@@ -224,7 +226,7 @@ def test_any_bytes_can_be_read(data: bytes, streamed: bool) -> None:
         ("application/json; charset=utf-8", "", ALL),
     ],
 )
-def test_an_answer_is_read_as_what_it_says_it_is(content_type: str, encoding: str, usage: Usage) -> None:
+def test_the_content_type_selects_the_reader(content_type: str, encoding: str, usage: Usage) -> None:
     reader = usage_reader(content_type, encoding)
     assert reader is not None
     reader.feed(event({"usage": {"prompt_tokens": 7}}) if "event" in content_type else json.dumps(OPENAI).encode())
@@ -235,76 +237,76 @@ def test_an_answer_is_read_as_what_it_says_it_is(content_type: str, encoding: st
     ("content_type", "encoding"),
     [("", ""), ("text/plain", ""), ("application/grpc", ""), ("text/event-stream", "gzip"), ("application/json", "br")],
 )
-def test_an_answer_that_can_not_be_read_has_no_reader(content_type: str, encoding: str) -> None:
+def test_an_unreadable_response_has_no_reader(content_type: str, encoding: str) -> None:
     assert usage_reader(content_type, encoding) is None
 
 
-# -- what is too long
+# -- limits
 
 
 def line(length: int, fields: Any = OPENAI) -> bytes:
-    """A line with usage in it, so many bytes long, without its end."""
+    """A line of this length in bytes, with usage and without a line break."""
     start = event(fields).rstrip()
     return start + b" " * (length - len(start))
 
 
-def pieces_of(data: bytes, size: int = 65536) -> list[bytes]:
+def chunks_of(data: bytes, size: int = 65536) -> list[bytes]:
     return [data[at : at + size] for at in range(0, len(data), size)]
 
 
 @pytest.mark.parametrize("newline", [b"\n", b""], ids=["with its end", "at the end"])
-def test_a_line_may_be_as_long_as_is_waited_for(newline: bytes) -> None:
-    assert of_stream(*pieces_of(line(LONGEST_EVENT) + newline)) == ALL
+def test_a_line_may_have_the_maximum_length(newline: bytes) -> None:
+    assert of_stream(*chunks_of(line(LONGEST_EVENT) + newline)) == ALL
 
 
 @pytest.mark.parametrize("length", [LONGEST_EVENT + 1, LONGEST_EVENT + 65536, 3 * LONGEST_EVENT])
-def test_a_line_that_is_too_long_is_not_read_and_those_after_it_are(length: int) -> None:
-    stream = [*pieces_of(line(length, {"usage": {"prompt_tokens": 1}})), b"\n" + event(OPENAI)]
+def test_a_line_that_is_too_long_is_skipped_and_later_ones_are_read(length: int) -> None:
+    stream = [*chunks_of(line(length, {"usage": {"prompt_tokens": 1}})), b"\n" + event(OPENAI)]
     assert of_stream(*stream) == ALL
     assert of_stream(*stream[:-1], b"\n") is None
     assert of_stream(*stream[:-1]) is None
 
 
 def test_lines_before_one_that_is_too_long_are_read() -> None:
-    stream = [event(OPENAI), *pieces_of(line(LONGEST_EVENT + 1, {"usage": {"prompt_tokens": 1}})), b"\n\n"]
+    stream = [event(OPENAI), *chunks_of(line(LONGEST_EVENT + 1, {"usage": {"prompt_tokens": 1}})), b"\n\n"]
     assert of_stream(*stream) == ALL
 
 
-def test_the_rest_of_a_line_that_was_too_long_is_no_line() -> None:
+def test_the_rest_of_a_line_that_is_too_long_is_not_read() -> None:
     rest = event({"usage": {"prompt_tokens": 1}})
     assert of_stream(b"x" * (LONGEST_EVENT + 1), rest) is None
     assert of_stream(b"x" * (LONGEST_EVENT + 1), b"x", b"x", rest, event(OPENAI)) == ALL
 
 
-def test_a_line_before_one_that_is_too_long_is_read_though_they_came_together() -> None:
+def test_a_line_in_the_chunk_of_one_that_is_too_long_is_read() -> None:
     assert of_stream(event(OPENAI) + b"data: " + b"x" * LONGEST_EVENT) == ALL
 
 
-def test_the_rest_of_a_line_that_was_too_long_is_no_line_though_it_began_behind_another() -> None:
+def test_the_rest_of_a_line_that_is_too_long_is_not_read_after_another_line() -> None:
     assert of_stream(b": ping\n" + b"x" * (LONGEST_EVENT + 1), event(OPENAI)) is None
 
 
-def test_a_line_that_is_too_long_is_not_read_however_it_is_cut() -> None:
+def test_a_line_that_is_too_long_is_skipped_however_it_is_split() -> None:
     long = line(2 * LONGEST_EVENT) + b"\n"
-    assert of_stream(long) == of_stream(*pieces_of(long))
+    assert of_stream(long) == of_stream(*chunks_of(long))
 
 
 @pytest.mark.parametrize(("size", "usage"), [(LARGEST_BODY, ALL), (LARGEST_BODY + 1, None), (2 * LARGEST_BODY, None)])
 def test_the_usage_of_a_very_large_object_is_not_known(size: int, usage: Usage | None) -> None:
     data = json.dumps(OPENAI).encode()
     data += b" " * (size - len(data))
-    assert of_object(*pieces_of(data, LARGEST_BODY // 2 + 1)) == usage
+    assert of_object(*chunks_of(data, LARGEST_BODY // 2 + 1)) == usage
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b'{"usage"', b"\xff", b"[]", b"null", b'{"usage": 1}{"usage": 2}'])
-def test_what_is_no_object_tells_nothing(body: bytes) -> None:
+def test_a_body_that_is_not_an_object_has_no_usage(body: bytes) -> None:
     assert of_object(body) is None
 
 
 # -- usage
 
 
-def test_what_is_not_said_later_stays() -> None:
+def test_counts_that_are_not_reported_later_are_kept() -> None:
     assert Usage(1, 2, 3).updated(Usage()) == Usage(1, 2, 3)
     assert Usage(1, 2, 3).updated(Usage(0, None, 5)) == Usage(0, 2, 5)
     assert Usage().updated(Usage(None, 1)) == Usage(None, 1, None)

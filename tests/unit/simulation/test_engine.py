@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from app.simulation.engine import Engine, EngineOptions, EngineSequence
 
 PROMPT = bytes(range(256)) * 4
-"""256 tokens, 16 blocks, no two alike within 64 tokens."""
+"""256 tokens in 16 blocks; any 64 consecutive tokens are distinct."""
 
 
 def engine(**options: Any) -> Engine:
@@ -23,7 +23,7 @@ def prompt(tokens: int, fill: str = "x") -> bytes:
 
 
 def run(one: Engine, most: int = 100_000) -> None:
-    """Steps to the end; a simulation that never ends fails the test."""
+    """Runs to completion. A simulation that doesn't complete fails the test."""
     for _ in range(most):
         if not one.has_work:
             return
@@ -66,19 +66,19 @@ def test_the_same_requests_take_the_same_steps() -> None:
     assert histories[0] == histories[1]
 
 
-def test_time_is_reading_and_speaking() -> None:
+def test_time_is_the_sum_of_prefill_and_decode() -> None:
     one = engine(prefill_tokens_per_second=1000.0, decode_tokens_per_second=10.0)
     served(one, PROMPT, output=5)
     assert one.now == pytest.approx(256 / 1000 + 4 / 10)
 
 
-def test_a_year_of_decoding_is_over_at_once() -> None:
+def test_a_year_of_decoding_takes_no_real_time() -> None:
     one = engine(decode_tokens_per_second=1e-6)
     served(one, PROMPT, output=33)
     assert one.now == pytest.approx(32e6, rel=1e-3)
 
 
-def test_a_batch_speaks_at_the_speed_of_one() -> None:
+def test_a_batch_decodes_at_the_speed_of_one_sequence() -> None:
     one = engine(prefill_tokens_per_second=1e9, decode_tokens_per_second=10.0)
     for fill in "abcd":
         one.submit(prompt(20, fill), output_tokens=11)
@@ -86,14 +86,14 @@ def test_a_batch_speaks_at_the_speed_of_one() -> None:
     assert one.now == pytest.approx(1.0, rel=1e-3)
 
 
-def test_no_more_run_than_fit_in_a_batch_and_the_others_wait_in_order() -> None:
+def test_sequences_beyond_the_batch_wait_in_order() -> None:
     one = engine(max_num_seqs=2)
     sequences = [one.submit(prompt(20, fill), output_tokens=9) for fill in "abcde"]
     one.step()
     assert (one.running, list(one.waiting)) == (sequences[:2], sequences[2:])
 
 
-def test_a_waiting_one_is_let_in_when_another_ends() -> None:
+def test_a_waiting_sequence_is_scheduled_when_another_finishes() -> None:
     one = engine(max_num_seqs=1)
     first, second = (one.submit(prompt(20, fill), output_tokens=2) for fill in "ab")
     order = []
@@ -102,13 +102,13 @@ def test_a_waiting_one_is_let_in_when_another_ends() -> None:
     assert order == [first, first, second, second]
 
 
-def test_a_long_prompt_is_read_in_several_steps() -> None:
+def test_a_long_prompt_is_prefilled_in_several_steps() -> None:
     one = engine(max_num_batched_tokens=100)
     one.submit(PROMPT, output_tokens=1)
     assert [len(one.step().advanced) for _ in range(3)] == [0, 0, 1]
 
 
-def test_those_that_speak_leave_less_room_for_reading() -> None:
+def test_decoding_sequences_reduce_the_prefill_budget() -> None:
     one = engine(max_num_batched_tokens=100, prefill_tokens_per_second=100.0, decode_tokens_per_second=1e9)
     one.submit(prompt(10), output_tokens=50)
     one.step()
@@ -127,19 +127,19 @@ def test_those_that_speak_leave_less_room_for_reading() -> None:
         pytest.param(160, 144, id="ten blocks"),
     ],
 )
-def test_a_prompt_seen_before_is_cached_in_blocks_but_never_whole(tokens: int, cached: int) -> None:
+def test_a_repeated_prompt_is_cached_in_blocks_but_never_completely(tokens: int, cached: int) -> None:
     one = engine()
     assert served(one, prompt(tokens)).cached_tokens == 0
     assert served(one, prompt(tokens)).cached_tokens == cached
 
 
-def test_only_the_common_beginning_is_cached() -> None:
+def test_only_the_common_prefix_is_cached() -> None:
     one = engine()
     served(one, PROMPT)
     assert served(one, PROMPT[:512] + prompt(128)).cached_tokens == 128
 
 
-def test_what_is_cached_is_not_read_again() -> None:
+def test_cached_tokens_are_not_prefilled_again() -> None:
     one = engine(prefill_tokens_per_second=100.0)
     served(one, PROMPT, output=1)
     before = one.now
@@ -151,13 +151,13 @@ def test_what_is_cached_is_not_read_again() -> None:
     "fields",
     [pytest.param({"seed": b"tenant"}, id="seed"), pytest.param({"adapter": "sql"}, id="adapter")],
 )
-def test_another_seed_or_adapter_shares_no_block(fields: dict[str, Any]) -> None:
+def test_different_seeds_or_adapters_share_no_blocks(fields: dict[str, Any]) -> None:
     one = engine()
     served(one, PROMPT)
     assert served(one, PROMPT, **fields).cached_tokens == 0
 
 
-def test_an_adapter_and_a_salt_of_one_name_share_no_block() -> None:
+def test_an_adapter_and_a_salt_with_the_same_name_share_no_blocks() -> None:
     one = engine()
     served(one, PROMPT, seed=b"sql")
     assert served(one, PROMPT, adapter="sql").cached_tokens == 0
@@ -187,7 +187,7 @@ def test_prompts_that_do_not_fit_wait() -> None:
     assert (len(one.running), len(one.waiting)) == (1, 1)
 
 
-def test_without_blocks_the_youngest_gives_way_and_all_finish() -> None:
+def test_without_free_blocks_the_youngest_is_preempted_and_all_finish() -> None:
     one = engine(num_gpu_blocks=10)
     sequences = [one.submit(prompt(64, fill), output_tokens=60) for fill in "ab"]
     run(one)
@@ -195,7 +195,7 @@ def test_without_blocks_the_youngest_gives_way_and_all_finish() -> None:
     assert [sequence.generated for sequence in sequences] == [60, 60]
 
 
-def test_who_gave_way_is_first_in_the_queue() -> None:
+def test_a_preempted_sequence_is_first_in_the_queue() -> None:
     one = engine(num_gpu_blocks=10, max_num_seqs=2)
     old, young, third = (one.submit(prompt(64, fill), output_tokens=60) for fill in "abc")
     while not one.counters.preemptions:
@@ -203,7 +203,7 @@ def test_who_gave_way_is_first_in_the_queue() -> None:
     assert (one.running, list(one.waiting)) == ([old], [young, third])
 
 
-def test_who_comes_back_takes_blocks_for_what_it_has_said_too() -> None:
+def test_a_resumed_sequence_holds_blocks_for_its_generated_tokens() -> None:
     one = engine(num_gpu_blocks=12)
     one.submit(prompt(64, "a"), output_tokens=60)
     young = one.submit(prompt(64, "b"), output_tokens=60)
@@ -211,10 +211,10 @@ def test_who_comes_back_takes_blocks_for_what_it_has_said_too() -> None:
         one.step()
     while young not in one.running:
         one.step()
-    assert (young.shared + young.unnamed) * 16 >= young.prompt_tokens + young.generated - 1
+    assert (young.hashed_blocks + young.unhashed_blocks) * 16 >= young.prompt_tokens + young.generated - 1
 
 
-def test_giving_way_does_not_change_what_was_cached_at_first() -> None:
+def test_preemption_does_not_change_the_cached_tokens() -> None:
     one = engine(num_gpu_blocks=10)
     sequences = [one.submit(prompt(64, fill), output_tokens=60) for fill in "ab"]
     run(one)
@@ -225,14 +225,14 @@ def test_giving_way_does_not_change_what_was_cached_at_first() -> None:
     ("tokens", "output"),
     [pytest.param(161, 1, id="prompt"), pytest.param(16, 145, id="output"), pytest.param(80, 81, id="both together")],
 )
-def test_what_can_never_fit_is_refused(tokens: int, output: int) -> None:
+def test_a_sequence_that_can_never_fit_is_rejected(tokens: int, output: int) -> None:
     one = engine(num_gpu_blocks=10)
     with pytest.raises(ValueError, match="KV cache has 10"):
         one.submit(prompt(tokens), output_tokens=output)
     assert not one.has_work
 
 
-def test_what_just_fits_is_served() -> None:
+def test_a_sequence_that_just_fits_is_served() -> None:
     assert served(engine(num_gpu_blocks=10), prompt(80), output=80).generated == 80
 
 
@@ -246,7 +246,7 @@ def test_an_adapter_waits_for_a_slot() -> None:
     assert second.finished
 
 
-def test_one_slot_holds_many_requests_of_one_adapter_and_of_none() -> None:
+def test_requests_of_one_adapter_share_a_slot() -> None:
     one = engine(max_loras=1)
     for adapter in ("sql", "sql", None):
         one.submit(prompt(20), output_tokens=3, adapter=adapter)
@@ -254,7 +254,7 @@ def test_one_slot_holds_many_requests_of_one_adapter_and_of_none() -> None:
     assert len(one.running) == 3
 
 
-def test_aborting_a_running_one_gives_back_its_blocks() -> None:
+def test_aborting_a_running_sequence_releases_its_blocks() -> None:
     one = engine()
     sequence = one.submit(PROMPT, output_tokens=50)
     one.step()
@@ -262,7 +262,7 @@ def test_aborting_a_running_one_gives_back_its_blocks() -> None:
     assert (one.cache.usage, one.has_work) == (0.0, False)
 
 
-def test_aborting_within_the_prompt_gives_back_its_blocks() -> None:
+def test_aborting_during_prefill_releases_the_blocks() -> None:
     one = engine(max_num_batched_tokens=100)
     sequence = one.submit(PROMPT, output_tokens=50)
     one.step()
@@ -270,7 +270,7 @@ def test_aborting_within_the_prompt_gives_back_its_blocks() -> None:
     assert (one.cache.usage, one.has_work) == (0.0, False)
 
 
-def test_aborting_a_waiting_one_takes_it_out_of_the_queue() -> None:
+def test_aborting_a_waiting_sequence_removes_it_from_the_queue() -> None:
     one = engine(max_num_seqs=1)
     running, waiting = (one.submit(prompt(20, fill), output_tokens=5) for fill in "ab")
     one.step()
@@ -278,7 +278,7 @@ def test_aborting_a_waiting_one_takes_it_out_of_the_queue() -> None:
     assert (one.running, list(one.waiting)) == ([running], [])
 
 
-def test_aborting_one_leaves_what_it_shares_to_the_other() -> None:
+def test_aborting_a_sequence_keeps_blocks_that_others_share() -> None:
     one = engine(num_gpu_blocks=100)
     served(one, PROMPT)
     first, second = (one.submit(PROMPT, output_tokens=50) for _ in range(2))
@@ -287,7 +287,7 @@ def test_aborting_one_leaves_what_it_shares_to_the_other() -> None:
     assert (one.cache.usage, second.cached_tokens) == (0.16, 240)
 
 
-def test_aborting_twice_or_after_the_end_does_nothing() -> None:
+def test_aborting_a_finished_sequence_does_nothing() -> None:
     one = engine()
     sequence = served(one, PROMPT)
     one.abort(sequence)
@@ -304,7 +304,7 @@ def test_the_counters_count_tokens() -> None:
     assert (counted.prefix_queries, counted.prefix_hits) == (512, 240)
 
 
-def test_an_empty_prompt_is_one_token() -> None:
+def test_an_empty_prompt_counts_as_one_token() -> None:
     assert served(engine(), b"", output=3).prompt_tokens == 1
 
 
@@ -315,7 +315,7 @@ actions = st.lists(st.one_of(submits, st.tuples(st.just("abort"), st.integers(0,
 
 
 @given(actions=actions, seqs=st.integers(1, 4), blocks=st.integers(7, 20), batched=st.integers(4, 64))
-def test_whatever_happens_all_finish_and_nothing_stays_in_use(
+def test_all_sequences_finish_and_all_blocks_are_released(
     actions: list[tuple[Any, ...]], seqs: int, blocks: int, batched: int
 ) -> None:
     one = engine(max_num_seqs=seqs, num_gpu_blocks=blocks, max_num_batched_tokens=batched, max_loras=1)

@@ -1,4 +1,4 @@
-"""The simulated server over loopback."""
+"""The simulated server, over loopback."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LONG = "The night train takes the second track. " * 20
 
 
 class Client:
-    """Talks to one simulated server."""
+    """A client of one simulated server."""
 
     def __init__(self, server: SimulatedServer, session: aiohttp.ClientSession) -> None:
         self.server = server
@@ -38,14 +38,14 @@ class Client:
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         return self.session.post(self.base + path, data=data, headers={"content-type": "application/json"})
 
-    async def answer(self, path: str, body: Any) -> tuple[int, Any]:
+    async def request(self, path: str, body: Any) -> tuple[int, Any]:
         async with self.post(path, body) as response:
             return response.status, await response.json()
 
     async def chat(self, content: str = LONG, **fields: Any) -> Any:
-        status, answer = await self.answer("/v1/chat/completions", chat(content, **fields))
+        status, response = await self.request("/v1/chat/completions", chat(content, **fields))
         assert status == 200
-        return answer
+        return response
 
     async def stream(self, path: str, body: Any) -> list[Any]:
         async with self.post(path, body) as response:
@@ -73,7 +73,7 @@ async def serving(**options: Any) -> AsyncIterator[Client]:
 
 @pytest.fixture
 async def client() -> AsyncIterator[Client]:
-    """Of a fast server with two adapters."""
+    """A client of a fast server with two adapters."""
     async with serving(name="sim-0", adapters=("sql", "math")) as made:
         yield made
 
@@ -87,64 +87,68 @@ def completion(prompt: Any = LONG, **fields: Any) -> dict[str, Any]:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    """Lets the loop go on until `holds`."""
+    """Runs the event loop until `holds`."""
     async with asyncio.timeout(10):
         while not holds():
             await asyncio.sleep(0)
 
 
-async def test_a_chat_is_answered_whole(client: Client) -> None:
-    answer = await client.chat(max_tokens=5)
-    (choice,) = answer["choices"]
-    assert (answer["object"], answer["model"], answer["system_fingerprint"]) == ("chat.completion", "demo", "sim-0")
+async def test_a_chat_receives_a_complete_response(client: Client) -> None:
+    response = await client.chat(max_tokens=5)
+    (choice,) = response["choices"]
+    assert (response["object"], response["model"], response["system_fingerprint"]) == (
+        "chat.completion",
+        "demo",
+        "sim-0",
+    )
     assert (choice["message"]["role"], choice["finish_reason"]) == ("assistant", "length")
     assert len(choice["message"]["content"].split()) == 5
 
 
-async def test_a_completion_is_answered_whole(client: Client) -> None:
-    status, answer = await client.answer("/v1/completions", completion(max_tokens=3))
-    (choice,) = answer["choices"]
-    assert (status, answer["object"], choice["index"]) == (200, "text_completion", 0)
+async def test_a_completion_receives_a_complete_response(client: Client) -> None:
+    status, response = await client.request("/v1/completions", completion(max_tokens=3))
+    (choice,) = response["choices"]
+    assert (status, response["object"], choice["index"]) == (200, "text_completion", 0)
     assert len(choice["text"].split()) == 3
 
 
 async def test_every_prompt_of_a_completion_has_a_choice(client: Client) -> None:
-    _, answer = await client.answer("/v1/completions", completion(["one", "two", LONG], max_tokens=3))
-    assert [choice["index"] for choice in answer["choices"]] == [0, 1, 2]
-    assert answer["usage"]["completion_tokens"] == 9
+    _, response = await client.request("/v1/completions", completion(["one", "two", LONG], max_tokens=3))
+    assert [choice["index"] for choice in response["choices"]] == [0, 1, 2]
+    assert response["usage"]["completion_tokens"] == 9
 
 
-async def test_a_streamed_chat_says_what_a_whole_one_says(client: Client) -> None:
+async def test_a_streamed_chat_has_the_text_of_a_complete_one(client: Client) -> None:
     whole = (await client.chat(max_tokens=9))["choices"][0]["message"]["content"]
     chunks = await client.stream("/v1/chat/completions", chat(max_tokens=9, stream=True))
-    pieces = [chunk["choices"][0]["delta"].get("content", "") for chunk in chunks]
-    assert ("".join(pieces), len(pieces)) == (whole, 10)
+    texts = [chunk["choices"][0]["delta"].get("content", "") for chunk in chunks]
+    assert ("".join(texts), len(texts)) == (whole, 10)
 
 
-async def test_a_streamed_chat_ends_with_its_reason(client: Client) -> None:
+async def test_a_streamed_chat_ends_with_its_finish_reason(client: Client) -> None:
     chunks = await client.stream("/v1/chat/completions", chat(max_tokens=2, stream=True))
     assert {chunk["object"] for chunk in chunks} == {"chat.completion.chunk"}
     assert [chunk["choices"][0]["finish_reason"] for chunk in chunks] == [None, None, "length"]
 
 
-async def test_a_streamed_completion_says_what_a_whole_one_says(client: Client) -> None:
-    _, whole = await client.answer("/v1/completions", completion(max_tokens=9))
+async def test_a_streamed_completion_has_the_text_of_a_complete_one(client: Client) -> None:
+    _, whole = await client.request("/v1/completions", completion(max_tokens=9))
     chunks = await client.stream("/v1/completions", completion(max_tokens=9, stream=True))
     assert "".join(chunk["choices"][0]["text"] for chunk in chunks) == whole["choices"][0]["text"]
 
 
-async def test_an_answer_without_a_limit_stops_by_itself(client: Client) -> None:
-    answer = await client.chat()
-    assert answer["choices"][0]["finish_reason"] == "stop"
-    assert 16 <= answer["usage"]["completion_tokens"] < 64
+async def test_a_completion_without_a_limit_stops_by_itself(client: Client) -> None:
+    response = await client.chat()
+    assert response["choices"][0]["finish_reason"] == "stop"
+    assert 16 <= response["usage"]["completion_tokens"] < 64
 
 
 @pytest.mark.parametrize("key", ["max_tokens", "max_completion_tokens"])
-async def test_an_answer_s_length_is_limited(client: Client, key: str) -> None:
+async def test_the_length_of_a_completion_is_limited(client: Client, key: str) -> None:
     assert (await client.chat(**{key: 7}))["usage"]["completion_tokens"] == 7
 
 
-async def test_the_usage_adds_up_and_tells_what_was_cached(client: Client) -> None:
+async def test_the_usage_adds_up_and_includes_cached_tokens(client: Client) -> None:
     first, second = [(await client.chat(max_tokens=4))["usage"] for _ in range(2)]
     prompt = first["prompt_tokens"]
     assert first == {
@@ -156,14 +160,14 @@ async def test_the_usage_adds_up_and_tells_what_was_cached(client: Client) -> No
     assert second["prompt_tokens_details"] == {"cached_tokens": (prompt - 1) // 16 * 16}
 
 
-async def test_a_salt_keeps_prompts_apart(client: Client) -> None:
+async def test_prompts_with_different_salts_share_no_cache(client: Client) -> None:
     await client.chat(cache_salt="one")
-    answer = await client.chat(cache_salt="two")
-    assert answer["usage"]["prompt_tokens_details"]["cached_tokens"] == 0
+    response = await client.chat(cache_salt="two")
+    assert response["usage"]["prompt_tokens_details"]["cached_tokens"] == 0
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions"])
-async def test_a_stream_tells_its_usage_only_if_asked(client: Client, path: str) -> None:
+async def test_a_stream_has_usage_only_if_requested(client: Client, path: str) -> None:
     body = chat() if "chat" in path else completion()
     plain = await client.stream(path, {**body, "max_tokens": 2, "stream": True})
     asked = await client.stream(
@@ -182,20 +186,20 @@ async def test_a_stream_tells_its_usage_only_if_asked(client: Client, path: str)
         pytest.param({"include_usage": None}, id="null"),
     ],
 )
-async def test_stream_options_that_do_not_ask_are_taken(client: Client, options: Any) -> None:
+async def test_stream_options_without_usage_are_accepted(client: Client, options: Any) -> None:
     chunks = await client.stream("/v1/chat/completions", chat(max_tokens=1, stream=True, stream_options=options))
     assert "usage" not in chunks[-1]
 
 
 @pytest.mark.parametrize("model", ["demo", "sql", "math"])
-async def test_the_model_and_its_adapters_answer(client: Client, model: str) -> None:
+async def test_the_model_and_its_adapters_respond(client: Client, model: str) -> None:
     assert (await client.chat(model=model, max_tokens=1))["model"] == model
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions"])
 async def test_an_unknown_model_is_not_found(client: Client, path: str) -> None:
-    status, answer = await client.answer(path, {**chat(), **completion(), "model": "other"})
-    assert (status, answer["error"]["code"], "other" in answer["error"]["message"]) == (404, 404, True)
+    status, response = await client.request(path, {**chat(), **completion(), "model": "other"})
+    assert (status, response["error"]["code"], "other" in response["error"]["message"]) == (404, 404, True)
 
 
 BAD = [
@@ -214,20 +218,20 @@ BAD = [
 
 
 @pytest.mark.parametrize(("path", "body"), BAD)
-async def test_a_request_that_can_t_be_served_is_bad(client: Client, path: str, body: Any) -> None:
-    status, answer = await client.answer(path, body)
-    assert (status, answer["error"]["type"]) == (400, "BadRequestError")
+async def test_an_invalid_request_is_rejected(client: Client, path: str, body: Any) -> None:
+    status, response = await client.request(path, body)
+    assert (status, response["error"]["type"]) == (400, "BadRequestError")
 
 
-async def test_a_lone_surrogate_in_a_message_is_read(client: Client) -> None:
+async def test_a_lone_surrogate_in_a_message_is_accepted(client: Client) -> None:
     body = b'{"model": "demo", "messages": [{"role": "user", "content": "\\ud800"}], "max_tokens": 1}'
     async with client.post("/v1/chat/completions", body) as response:
         assert response.status == 200
 
 
-async def test_a_bad_prompt_among_good_ones_leaves_none_running() -> None:
+async def test_an_invalid_prompt_aborts_the_valid_ones() -> None:
     async with serving(engine=STILL) as client:
-        status, _ = await client.answer("/v1/completions", completion(["short", "x" * 300_000]))
+        status, _ = await client.request("/v1/completions", completion(["short", "x" * 300_000]))
         assert (status, client.server.engine.has_work, client.server._tokens) == (400, False, {})
 
 
@@ -237,18 +241,18 @@ async def test_the_models_are_listed_with_their_parent(client: Client) -> None:
     assert [(card["id"], card["parent"]) for card in cards] == [("demo", None), ("sql", "demo"), ("math", "demo")]
 
 
-async def test_health_is_well(client: Client) -> None:
+async def test_the_health_check_succeeds(client: Client) -> None:
     assert (await client.get("/health"))[0] == 200
 
 
-async def test_every_answer_names_its_server(client: Client) -> None:
+async def test_every_response_names_its_server(client: Client) -> None:
     for stream in (False, True):
         async with client.post("/v1/chat/completions", chat(max_tokens=1, stream=stream)) as response:
             assert response.headers[SERVER_HEADER] == "sim-0"
             await response.read()
 
 
-async def test_servers_with_one_seed_say_the_same_and_others_do_not() -> None:
+async def test_only_servers_with_the_same_seed_give_the_same_text() -> None:
     said = []
     for seed in (1, 1, 2):
         async with serving(seed=seed) as client:
@@ -256,18 +260,18 @@ async def test_servers_with_one_seed_say_the_same_and_others_do_not() -> None:
     assert (said[0] == said[1], said[0] == said[2]) == (True, False)
 
 
-async def test_our_own_reader_understands_the_metrics_page(client: Client) -> None:
-    answer = await client.chat(max_tokens=4)
+async def test_the_metrics_extractor_reads_the_metrics_page(client: Client) -> None:
+    response = await client.chat(max_tokens=4)
     status, page = await client.get("/metrics")
     metrics = CoreMetricsExtractor(CoreMetricsExtractor.Params()).extract(make_endpoint(), Exposition(page))
     assert (status, metrics.waiting, metrics.running, metrics.kv_cache_usage) == (200, 0.0, 0.0, 0.0)
     assert (metrics.engine, metrics.block_size, metrics.num_blocks) == ("vllm", 16, FAST.num_gpu_blocks)
     names = ["vllm:prompt_tokens_total", "vllm:generation_tokens_total"]
     counted = Exposition(page).samples(names)
-    assert [counted[name][0].value for name in names] == [answer["usage"]["prompt_tokens"], 4]
+    assert [counted[name][0].value for name in names] == [response["usage"]["prompt_tokens"], 4]
 
 
-async def test_the_metrics_page_tells_load_and_adapters() -> None:
+async def test_the_metrics_page_has_load_and_adapters() -> None:
     engine = EngineOptions(max_num_seqs=1, decode_tokens_per_second=1e-3, max_loras=3)
     async with serving(engine=engine, adapters=("sql", "math")) as client:
         asked = [asyncio.create_task(client.chat(model=model)) for model in ("sql", "math")]
@@ -282,7 +286,7 @@ async def test_the_metrics_page_tells_load_and_adapters() -> None:
 
 
 @pytest.mark.parametrize("stream", [pytest.param(False, id="whole"), pytest.param(True, id="streamed")])
-async def test_a_client_that_leaves_takes_its_sequence_along(stream: bool) -> None:
+async def test_the_sequence_of_a_disconnected_client_is_aborted(stream: bool) -> None:
     async with serving(engine=STILL) as client:
         asked = asyncio.create_task(client.chat(stream=stream))
         await until(lambda: bool(client.server.engine.running))
@@ -292,7 +296,7 @@ async def test_a_client_that_leaves_takes_its_sequence_along(stream: bool) -> No
         assert (client.server.engine.cache.usage, client.server._tokens) == (0.0, {})
 
 
-async def test_a_client_that_leaves_within_a_stream_takes_its_sequence_along() -> None:
+async def test_the_sequence_of_a_client_that_disconnects_mid_stream_is_aborted() -> None:
     async with serving(engine=STILL) as client:
         async with client.post("/v1/chat/completions", chat(stream=True)) as response:
             assert (await response.content.readline()).startswith(b"data: ")
@@ -301,7 +305,7 @@ async def test_a_client_that_leaves_within_a_stream_takes_its_sequence_along() -
         assert client.server.engine.cache.usage == 0.0
 
 
-async def test_a_stopped_server_breaks_off_its_answers() -> None:
+async def test_a_stopped_server_aborts_its_responses() -> None:
     async with serving(engine=STILL) as client:
         asked = asyncio.create_task(client.chat())
         await until(lambda: bool(client.server.engine.running))
@@ -310,7 +314,7 @@ async def test_a_stopped_server_breaks_off_its_answers() -> None:
     assert isinstance(failure, aiohttp.ClientError)
 
 
-async def test_a_port_that_is_taken_is_an_error() -> None:
+async def test_a_port_in_use_is_an_error() -> None:
     async with serving() as client:
         other = SimulatedServer(ServerOptions(port=client.server.port))
         with pytest.raises(OSError):

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub, add_HealthServicer_to_server
 
-from app.transports.ext_proc.certificates import Certificates, Identity, read_identity, self_signed
+from app.transports.ext_proc.certificates import Identity, credentials, read_identity, self_signed
 from app.transports.ext_proc.health import Health
 from app.transports.tls import ServerTls
 
@@ -23,6 +23,20 @@ TLS = Path(__file__).parents[3] / "data" / "tls"
 CA = (TLS / "ca.pem").read_bytes()
 NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
 GUARD = 20
+
+
+class Certificates:
+    """The identity of servers, which may be renewed."""
+
+    def __init__(self, identity: Identity) -> None:
+        self.identity: Identity | None = identity
+
+    def renew(self, identity: Identity | None) -> None:
+        self.identity = identity
+
+    def credentials(self) -> grpc.ServerCredentials:
+        assert self.identity is not None
+        return credentials(self.identity, lambda: self.identity)
 
 
 def named(name: str, *, clients: bool = False) -> Identity:
@@ -47,9 +61,9 @@ async def serving(certificates: Certificates) -> AsyncIterator[int]:
 async def is_accepted(port: int, authorities: bytes, *, client: bool = False, name: str = "localhost") -> bool:
     """Whether a new connection that trusts `authorities` can be used."""
     key, chain = ((TLS / "client.key").read_bytes(), (TLS / "client.pem").read_bytes()) if client else (None, None)
-    credentials = grpc.ssl_channel_credentials(authorities, key, chain)
+    trusted = grpc.ssl_channel_credentials(authorities, key, chain)
     options = (("grpc.ssl_target_name_override", name), ("grpc.use_local_subchannel_pool", 1))
-    async with grpc.aio.secure_channel(f"localhost:{port}", credentials, options) as channel:
+    async with grpc.aio.secure_channel(f"localhost:{port}", trusted, options) as channel:
         try:
             response = await HealthStub(channel).Check(HealthCheckRequest(), timeout=GUARD)
         except grpc.aio.AioRpcError as error:
@@ -186,12 +200,20 @@ def test_a_server_gets_a_renewed_certificate_once(monkeypatch: pytest.MonkeyPatc
     assert found == [False, True, False, False, False, True, False]
 
 
+async def test_without_a_current_identity_the_last_one_stays_in_use() -> None:
+    first, _, _ = three_identities()
+    certificates = Certificates(first)
+    async with serving(certificates) as port:
+        certificates.renew(None)
+        assert await gets(port, first)
+
+
 async def test_connections_that_are_open_stay_open() -> None:
     first, second, _ = three_identities()
     certificates = Certificates(first)
     async with serving(certificates) as port:
-        credentials = grpc.ssl_channel_credentials(first.certificate)
-        async with grpc.aio.secure_channel(f"localhost:{port}", credentials) as channel:
+        trusted = grpc.ssl_channel_credentials(first.certificate)
+        async with grpc.aio.secure_channel(f"localhost:{port}", trusted) as channel:
             for identity in (first, second):
                 certificates.renew(identity)
                 response = await HealthStub(channel).Check(HealthCheckRequest(), timeout=GUARD)
