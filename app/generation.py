@@ -7,7 +7,7 @@ generation they began with; its plugins are stopped after the last of them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -257,7 +257,7 @@ class Generations:
             await generation.stop()
 
     def _retire(self, previous: Generation) -> None:
-        task = asyncio.create_task(_logged(previous.retire()), name="retire")
+        task = asyncio.create_task(_retire(previous), name="retire")
         self._retiring[task] = previous
         task.add_done_callback(self._retired)
 
@@ -265,9 +265,9 @@ class Generations:
         del self._retiring[task]
 
 
-async def _logged(retiring: Coroutine[Any, Any, None]) -> None:
+async def _retire(generation: Generation) -> None:
     try:
-        await retiring
+        await generation.retire()
     except Exception as error:
         log.exception("could not stop the previous configuration", error=f"{type(error).__name__}: {error}")
 

@@ -50,12 +50,13 @@ class Components:
 
     async def stop(self) -> None:
         """Stops what was started, last first. A failure is logged and does not keep the others from stopping."""
+        cancellations = _cancellations()
         while self._started:
             component = self._started.pop()
             try:
                 await component.stop()
             except (Exception, asyncio.CancelledError) as error:
-                if _is_cancelled():
+                if _cancellations() > cancellations:
                     raise
                 log.exception("could not stop", component=component.name, error=f"{type(error).__name__}: {error}")
 
@@ -141,7 +142,7 @@ class ProcessRunner:
             await task
 
 
-def _is_cancelled() -> bool:
-    """Whether the current task itself is being cancelled, and not one that it waits for."""
+def _cancellations() -> int:
+    """How often the current task itself was cancelled; a task that it waits for does not count."""
     task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
+    return 0 if task is None else task.cancelling()

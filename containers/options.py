@@ -78,9 +78,11 @@ def envoy_config(settings: Settings) -> EnvoyConfig | None:
 
 
 def envoy_files(settings: Settings) -> tuple[str, str, str]:
-    """Envoy's binary, and the certificate and key that it shows."""
-    tls = settings.transports.http.tls
-    return settings.transports.envoy.binary, tls.cert_file, tls.key_file
+    """Envoy's binary, and the certificate and key that it shows; empty without one."""
+    transports = settings.transports
+    if not transports.envoy.enabled:
+        return "", "", ""
+    return transports.envoy.binary, transports.http.tls.cert_file, transports.http.tls.key_file
 
 
 def https_addresses(endpoints: tuple[EndpointSpec, ...]) -> tuple[str, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 
 from app.domain.endpoint import Endpoint
 from app.extension.fleet import Discovery, DiscoveryError
@@ -81,8 +80,7 @@ class DiscoveryRunner:
         self.unpublish()
         if self._task is not None:
             self._task.cancel()
-            with suppress(asyncio.CancelledError, Exception):
-                await self._task
+            await asyncio.gather(self._task, return_exceptions=True)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()

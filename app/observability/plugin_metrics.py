@@ -83,9 +83,18 @@ class PluginMetrics(Collector):
 
 
 def _labelled(plugin: str, family: Metric, before: Mapping[_Key, float]) -> Iterator[Sample]:
+    """The family's samples, with what was counted before. Series that have not been counted anew are there as well."""
+    shown = set()
     for sample in family.samples:
-        value = sample.value + before.get(_key(plugin, sample), 0.0) if _is_cumulative(family, sample) else sample.value
+        key = _key(plugin, sample)
+        shown.add(key)
+        value = sample.value + before.get(key, 0.0) if _is_cumulative(family, sample) else sample.value
         yield sample._replace(labels={**sample.labels, LABEL: plugin}, value=value)
+    names = {f"{family.name}{suffix}" for suffix in ("_total", "_bucket", "_count", "_sum")}
+    for key, value in before.items():
+        name, sample_name, labels = key
+        if name == plugin and sample_name in names and key not in shown:
+            yield Sample(sample_name, {**dict(labels), LABEL: plugin}, value)
 
 
 def _counted(registries: PluginRegistries, names: Iterable[str]) -> Iterator[tuple[_Key, float]]:

@@ -25,7 +25,11 @@ class Address:
     bind: str
     """An IP address or a host name, or a Unix socket as `unix:/run/pointsman.sock`."""
     port: int
-    """Not used with a Unix socket; 0 takes a free port."""
+    """0 takes a free port. Always 0 for a Unix socket."""
+
+    def __post_init__(self) -> None:
+        if self.socket is not None:
+            object.__setattr__(self, "port", 0)
 
     @property
     def socket(self) -> str | None:

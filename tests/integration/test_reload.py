@@ -511,6 +511,82 @@ async def test_a_file_that_changed_while_the_process_started_is_taken_over(tmp_p
     await runner.stop()
 
 
+# -- what lives in the process
+
+
+ACTIVE = """
+plugins:
+  - {name: load, type: inflight-load-producer, parameters: {outputRatio: RATIO, addEstimatedOutputTokens: true}}
+  - {name: active, type: active-request-scorer, parameters: {inFlightLoadProducerName: load}}
+schedulingProfiles:
+  - {name: default, plugins: [{pluginRef: queue-scorer, weight: 0}, {pluginRef: kv-cache-utilization-scorer, weight: 0},
+     {pluginRef: prefix-cache-scorer, weight: 0}, {pluginRef: active, weight: 1}]}
+""".replace("RATIO", "1.5")
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        pytest.param(ACTIVE, id="nothing"),
+        pytest.param(ACTIVE.replace("1.5", "3.0"), id="a parameter"),
+        pytest.param(
+            ACTIVE.replace("load", "counts")
+            .replace("inflight-counts", "inflight-load")
+            .replace("inFlightCounts", "inFlightLoad"),
+            id="its name",
+        ),
+        pytest.param(ACTIVE.replace("weight: 1", "weight: 2"), id="a weight elsewhere"),
+    ],
+)
+@pytest.mark.parametrize(
+    "before", [pytest.param(ACTIVE, id="counted before"), pytest.param("", id="not counted before")]
+)
+async def test_requests_in_flight_count_whatever_a_reload_changes(before: str, after: str, tmp_path: Path) -> None:
+    go = asyncio.Event()
+
+    async def held(_: web.Request) -> web.StreamResponse:
+        await go.wait()
+        return web.Response()
+
+    async with fake_engine(held) as busy, fake_engine(says()) as idle:
+        alone = endpoints(busy.port)
+        async with reloadable(tmp_path, alone + before) as app:
+            requests = [asyncio.create_task(app.served_by(f"held {number}")) for number in range(6)]
+            await until(lambda: len(busy.seen) == 6)
+            await app.takes_over(endpoints(busy.port, idle.port) + after)
+            picks = [await app.served_by(f"new {number}") for number in range(8)]
+            go.set()
+            await asyncio.gather(*requests)
+            assert picks == [f"127.0.0.1:{idle.port}"] * 8
+            after_all = app.generation.pool().candidates().in_flight.tolist()
+            assert (after_all, app.process.in_flight()._open) == ([0, 0], {})
+
+
+async def test_limits_and_timeouts_for_clients_count_on_connections_that_are_open(tmp_path: Path) -> None:
+    async with fake_engine(says()) as engine:
+        pool = endpoints(engine.port)
+        async with reloadable(tmp_path, pool) as app:
+            reader, writer = await asyncio.open_connection("127.0.0.1", app.port)
+            long = f"GET /v1/x HTTP/1.1\r\nhost: x\r\npadding: {'x' * 2000}\r\n\r\n".encode()
+            statuses = []
+            for text in (
+                pool,
+                f"{pool}transports: {{http: {{limits: {{headerBytes: 1Ki}}, timeouts: {{keepAlive: 50ms}}}}}}\n",
+            ):
+                if text != pool:
+                    await app.takes_over(text)
+                writer.write(long)
+                head = await reader.readuntil(b"\r\n\r\n")
+                statuses.append(int(head.split()[1]))
+                await reader.readexactly(int(head.lower().partition(b"content-length: ")[2].split()[0]))
+            writer.close()
+            idle_reader, idle_writer = await asyncio.open_connection("127.0.0.1", app.port)
+            async with asyncio.timeout(5):
+                ended = await idle_reader.read()
+            idle_writer.close()
+            assert (statuses, ended) == ([200, 431], b"")
+
+
 # -- listeners
 
 
@@ -659,7 +735,9 @@ async def test_another_discovery_takes_over_without_a_moment_of_no_endpoints(tmp
     Finding.gate = asyncio.Event()
     async with reloadable(tmp_path, finding(name="one")) as app:
         lists: list[set[str]] = []
-        app.generation.pool().table.subscribe(lambda: lists.append({s.endpoint.name for s in app.generation.pool().statuses()}))
+        app.generation.pool().table.subscribe(
+            lambda: lists.append({s.endpoint.name for s in app.generation.pool().statuses()})
+        )
         reload = asyncio.create_task(app.takes_over(finding(name="two", waits="true")))
         await until(lambda: "two" in Finding.running)
         meanwhile = {status.endpoint.name for status in app.generation.pool().statuses()}

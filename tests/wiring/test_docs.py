@@ -13,7 +13,7 @@ import yaml
 from app.commands import go_flags, serve
 from app.settings.layers import Sources
 from app.transports.envoy.binary import find_binary
-from containers.application import check
+from containers.application import Application, check
 from pointsman.testing import check_scorer, make_candidates, make_endpoint, make_request
 
 ROOT = Path(__file__).parents[2]
@@ -31,7 +31,7 @@ def test_the_readmes_plugin_runs_from_the_readmes_yaml(tmp_path: Path, monkeypat
     (plugin,) = blocks(README, "python")
     (tmp_path / "cheapest.py").write_text(plugin)
     (configuration,) = [block for block in blocks(README, "yaml") if "cheapest" in block]
-    scheduler = check(Sources(text=configuration)).container().generation().scheduler()
+    scheduler = Application(check(Sources(text=configuration))).generation.scheduler()
     dear, cheap = make_endpoint("dear", labels={"price": "2"}), make_endpoint("cheap", labels={"price": "1"})
     assert scheduler.schedule(make_request(), make_candidates(dear, cheap)).endpoint is cheap
 

@@ -11,10 +11,10 @@ from textwrap import dedent
 
 import pytest
 
+from app.extension import Lifecycle
 from app.settings.errors import ConfigurationError, Fault
 from app.settings.layers import Sources
-from containers.application import Checked, catalogue, check
-from containers.generation import lifecycles_of, pipeline_of
+from containers.application import Application, Checked, catalogue, check
 from pointsman.testing import make_candidates, make_endpoint, make_request
 
 GOOD = """
@@ -79,7 +79,7 @@ def fine(text: str, *files: str) -> Checked:
 
 
 def pick(checked: Checked) -> str:
-    scheduler = checked.container().generation().scheduler()
+    scheduler = Application(checked).generation.scheduler()
     return scheduler.schedule(make_request(), make_candidates("x", "y", "z")).endpoint.name
 
 
@@ -357,10 +357,11 @@ class Everything:
 
 
 def hooks(checked: Checked) -> list[object]:
-    generation = checked.container().generation()
-    pipeline = pipeline_of(generation)
-    lists = [pipeline.producers, pipeline.on_scheduled, pipeline.on_first_byte, pipeline.on_finished]
-    named = [[one.name for one in hooked] for hooked in (*lists, pipeline.on_refused, lifecycles_of(generation))]
+    generation = Application(checked).generation
+    seen = generation.observers()
+    lists = [generation.producers(), seen.on_scheduled, seen.on_first_byte, seen.on_finished, seen.on_refused]
+    started = [one for one in generation.named_plugins() if isinstance(one.plugin, Lifecycle)]
+    named = [[one.name for one in hooked] for hooked in (*lists, started)]
     return [*named, list(generation.plugins.providers), list(checked.plan.parsers), checked.effective()]
 
 
@@ -373,7 +374,7 @@ def test_a_package_that_is_installed_and_not_named_runs_nothing_and_changes_no_p
     assert hooks(after) == hooks(before)
     candidates = make_candidates(*(make_endpoint(name) for name in "xyz"), waiting=[3, 1, 2])
     for checked in (before, after):
-        scheduler = checked.container().generation().scheduler()
+        scheduler = Application(checked).generation.scheduler()
         assert scheduler.schedule(make_request(), candidates).endpoint.name == "y"
     assert "acme_all" not in sys.modules
 

@@ -16,14 +16,14 @@ SEEDS = ["0", "1", "2", "3"]
 TELLING = """
 import json, sys
 from app.settings.layers import Sources
-from containers.application import check
-from containers.generation import lifecycles_of, pipeline_of
+from app.extension import Lifecycle
+from containers.application import Application, check
 
 def told(path):
     checked = check(Sources((path,)))
-    generation = checked.container().generation()
-    pipeline = pipeline_of(generation)
-    points = ("producers", "on_scheduled", "on_first_byte", "on_finished", "on_refused")
+    generation = Application(checked).generation
+    observers = generation.observers()
+    points = ("on_scheduled", "on_first_byte", "on_finished", "on_refused")
     return {
         "plugins": list(checked.plan.plugins),
         "built": list(generation.plugins.providers),
@@ -31,8 +31,9 @@ def told(path):
         "planned producers": list(checked.plan.producers),
         "parsers": list(checked.plan.parsers),
         "sources": [[s.source, *s.extractors] for s in checked.plan.sources],
-        **{point: [named.name for named in getattr(pipeline, point)] for point in points},
-        "lifecycles": [named.name for named in lifecycles_of(generation)],
+        **{point: [named.name for named in getattr(observers, point)] for point in points},
+        "producers": [named.name for named in generation.producers()],
+        "lifecycles": [one.name for one in generation.named_plugins() if isinstance(one.plugin, Lifecycle)],
         "notes": list(checked.plan.notes),
         "faults": [str(fault) for fault in checked.configuration.faults.all],
         "effective": checked.effective(),

@@ -91,6 +91,8 @@ class GrpcPort:
         """Accepts no more streams, and aborts those that are open after `grace` seconds."""
         if self._address.socket is not None and self._inode:
             remove_socket(Path(self._address.socket), self._inode)
+        if not self.started:
+            await self.server.start()  # gRPC does not close the sockets of a server that was never started
         await self.server.stop(grace)
 
     def _where(self) -> str:
@@ -100,6 +102,8 @@ class GrpcPort:
         if len(path.encode()) > LONGEST_SOCKET:
             message = f"can't listen on {self._address}: the path of a Unix socket has at most {LONGEST_SOCKET} bytes"
             raise OSError(message)
+        if Path(path).exists() and not Path(path).is_socket():
+            raise OSError(f"can't listen on {self._address}: there is a file that is not a socket")
         hidden = Path(path).with_name(f".{secrets.token_hex(3)}")
         if len(str(hidden).encode()) > LONGEST_SOCKET:
             return self._address.bind

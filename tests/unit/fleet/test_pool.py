@@ -1,4 +1,4 @@
-"""The pool: what is known of endpoints, for how long, and the snapshots that requests see."""
+"""The pool: the snapshots of the endpoint table that requests see."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from app.domain.endpoint import Endpoint
 from app.domain.facts import EndpointFactKey, Facts
 from app.domain.metrics import EndpointMetrics
-from app.fleet.pool import MODELS_REMEMBERED, EndpointPool
+from app.fleet.pool import EndpointPool
 from pointsman.testing import FakeClock, make_endpoint
 
 A, B, C = (make_endpoint(name) for name in "abc")
@@ -42,21 +41,21 @@ def test_endpoints_are_unknown_at_first(pool: EndpointPool) -> None:
     assert (candidates.metrics_age.tolist(), candidates.metrics) == ([math.inf] * 3, (None, None, None))
 
 
-def test_a_reading_is_seen_by_the_next_request(pool: EndpointPool) -> None:
+def test_the_next_request_sees_new_metrics(pool: EndpointPool) -> None:
     pool.record(B, BUSY)
     candidates = pool.candidates()
     assert (candidates.waiting.tolist(), candidates.running.tolist()) == ([1, 9, 1], [1, 4, 1])
     assert (candidates.kv_cache_usage.tolist(), candidates.metrics) == ([0.8] * 3, (None, BUSY, None))
 
 
-def test_a_later_reading_takes_the_place_of_an_earlier_one(pool: EndpointPool) -> None:
+def test_new_metrics_replace_earlier_ones(pool: EndpointPool) -> None:
     pool.record(A, BUSY)
     pool.candidates()
     pool.record(A, EndpointMetrics(waiting=2, running=0))
     assert waiting(pool)[0] == 2
 
 
-def test_what_a_later_reading_lacks_is_unknown(pool: EndpointPool) -> None:
+def test_what_new_metrics_lack_is_unknown(pool: EndpointPool) -> None:
     pool.record(A, BUSY)
     pool.record(A, EndpointMetrics(kv_cache_usage=0.1))
     assert not pool.candidates().known[0]
@@ -65,13 +64,13 @@ def test_what_a_later_reading_lacks_is_unknown(pool: EndpointPool) -> None:
 @pytest.mark.parametrize(
     ("age", "known"),
     [
-        pytest.param(0.0, True, id="just read"),
+        pytest.param(0.0, True, id="just scraped"),
         pytest.param(4.875, True, id="a little younger than the limit"),
         pytest.param(5.0, False, id="as old as the limit"),
         pytest.param(5.125, False, id="a little older than the limit"),
     ],
 )
-def test_metrics_stop_counting_at_their_limit_of_age(
+def test_metrics_stop_counting_at_the_limit_of_age(
     pool: EndpointPool, clock: FakeClock, age: float, known: bool
 ) -> None:
     pool.record(A, BUSY)
@@ -79,7 +78,7 @@ def test_metrics_stop_counting_at_their_limit_of_age(
     assert (bool(pool.candidates().known[0]), pool.is_fresh(status(pool))) == (known, known)
 
 
-def test_a_snapshot_taken_earlier_does_not_keep_metrics_fresh(pool: EndpointPool, clock: FakeClock) -> None:
+def test_an_earlier_snapshot_does_not_keep_metrics_fresh(pool: EndpointPool, clock: FakeClock) -> None:
     pool.record(A, BUSY)
     clock.advance(4)
     before = waiting(pool)
@@ -87,7 +86,7 @@ def test_a_snapshot_taken_earlier_does_not_keep_metrics_fresh(pool: EndpointPool
     assert (before, waiting(pool)) == ([9, 1, 1], [1, 1, 1])
 
 
-def test_each_endpoint_s_metrics_grow_old_on_their_own(pool: EndpointPool, clock: FakeClock) -> None:
+def test_each_endpoint_s_metrics_have_their_own_age(pool: EndpointPool, clock: FakeClock) -> None:
     pool.record(A, BUSY)
     clock.advance(3)
     pool.record(B, BUSY)
@@ -96,7 +95,7 @@ def test_each_endpoint_s_metrics_grow_old_on_their_own(pool: EndpointPool, clock
     assert (pool.candidates().known.tolist(), pool.candidates().metrics) == ([False, True, False], (None, BUSY, None))
 
 
-def test_stale_metrics_count_again_after_a_new_reading(pool: EndpointPool, clock: FakeClock) -> None:
+def test_stale_metrics_are_replaced_by_new_ones(pool: EndpointPool, clock: FakeClock) -> None:
     pool.record(A, BUSY)
     clock.advance(60)
     pool.candidates()
@@ -104,29 +103,25 @@ def test_stale_metrics_count_again_after_a_new_reading(pool: EndpointPool, clock
     assert waiting(pool)[0] == 9
 
 
-def test_the_age_of_metrics_goes_with_the_clock(pool: EndpointPool, clock: FakeClock) -> None:
+def test_the_age_of_metrics_follows_the_clock(pool: EndpointPool, clock: FakeClock) -> None:
     pool.record(A, BUSY)
     clock.advance(2)
     assert pool.candidates().metrics_age.tolist() == [2.0, math.inf, math.inf]
 
 
-def test_a_failure_to_read_lets_the_last_reading_age_on(pool: EndpointPool, clock: FakeClock) -> None:
+def test_after_a_failure_to_scrape_the_last_metrics_keep_aging(pool: EndpointPool, clock: FakeClock) -> None:
     pool.record(A, BUSY)
     clock.advance(2)
     pool.record_failure(A, "no metrics within 1 s")
-    assert (waiting(pool)[0], status(pool).reason, status(pool).metrics) == (9, "no metrics within 1 s", BUSY)
-
-
-def test_a_reading_ends_the_failure(pool: EndpointPool) -> None:
-    pool.record_failure(A, "no metrics within 1 s")
-    pool.record(A, BUSY)
-    assert status(pool).reason == ""
+    assert (waiting(pool)[0], pool.candidates().metrics_age[0], status(pool).reason) == (9, 2, "no metrics within 1 s")
+    clock.advance(3)
+    assert waiting(pool)[0] == 1
 
 
 # -- snapshots
 
 
-def test_a_snapshot_does_not_change_while_new_metrics_come(pool: EndpointPool) -> None:
+def test_a_snapshot_does_not_change_with_new_metrics(pool: EndpointPool) -> None:
     pool.record(A, BUSY)
     candidates = pool.candidates()
     pool.record(A, EndpointMetrics(waiting=0, running=0, kv_cache_usage=0.0))
@@ -142,11 +137,12 @@ def test_a_snapshot_does_not_change_with_the_list(pool: EndpointPool) -> None:
     assert (candidates.names, len(candidates.waiting)) == (("a", "b", "c"), 3)
 
 
-def test_requests_share_a_snapshot_until_something_is_written(pool: EndpointPool, clock: FakeClock) -> None:
+def test_requests_share_a_snapshot_until_something_is_written(pool: EndpointPool) -> None:
     for endpoint in (A, B, C):
         pool.record(endpoint, BUSY)
     first, second = pool.candidates(), pool.candidates()
-    assert first.waiting is second.waiting
+    pool.record(A, BUSY)
+    assert (first.waiting is second.waiting, first.waiting is pool.candidates().waiting) == (True, False)
 
 
 def test_candidates_have_the_facts_given(pool: EndpointPool) -> None:
@@ -154,25 +150,16 @@ def test_candidates_have_the_facts_given(pool: EndpointPool) -> None:
     assert pool.candidates(Facts({hits: {"b": 2.0}})).fact(hits).tolist() == [0, 2, 0]
 
 
-# -- up and down
+# -- the list, up and down
 
 
 def test_an_endpoint_that_is_down_is_no_candidate(pool: EndpointPool, clock: FakeClock) -> None:
     clock.advance(7)
-    news = pool.mark_down(B, "refused")
-    assert (news, pool.candidates().names, pool.names) == (True, ("a", "c"), frozenset("ac"))
-    assert (status(pool, "b").up, status(pool, "b").reason, status(pool, "b").since) == (False, "refused", clock.now())
-
-
-def test_an_endpoint_that_is_up_again_is_a_candidate_in_its_old_place(pool: EndpointPool) -> None:
-    pool.mark_down(B, "refused")
-    assert (pool.mark_up(B), pool.candidates().names, status(pool, "b").reason) == (True, ("a", "b", "c"), "")
-
-
-def test_what_was_already_so_is_no_news(pool: EndpointPool) -> None:
-    up = pool.mark_up(B)
-    pool.mark_down(B, "refused")
-    assert (up, pool.mark_down(B, "refused again"), status(pool, "b").reason) == (False, False, "refused")
+    assert (pool.mark_down(B, "refused"), pool.candidates().names, pool.names) == (True, ("a", "c"), frozenset("ac"))
+    assert status(pool, "b").since == clock.now()
+    clock.advance(1)
+    assert (pool.mark_up(B), pool.candidates().names, pool.names) == (True, ("a", "b", "c"), frozenset("abc"))
+    assert status(pool, "b").since == clock.now()
 
 
 def test_metrics_from_before_it_was_down_no_longer_count(pool: EndpointPool) -> None:
@@ -182,13 +169,13 @@ def test_metrics_from_before_it_was_down_no_longer_count(pool: EndpointPool) -> 
     assert (waiting(pool)[0], pool.candidates().metrics[0]) == (1, None)
 
 
-def test_metrics_of_others_are_kept_when_one_goes_down(pool: EndpointPool) -> None:
+def test_metrics_of_the_others_are_kept_when_one_goes_down(pool: EndpointPool) -> None:
     pool.record(C, BUSY)
     pool.mark_down(B, "refused")
     assert waiting(pool) == [1, 9]
 
 
-def test_a_reading_while_it_is_down_counts_once_it_is_up(pool: EndpointPool) -> None:
+def test_metrics_scraped_while_it_was_down_count_once_it_is_up(pool: EndpointPool) -> None:
     pool.mark_down(A, "refused")
     pool.candidates()
     pool.record(A, BUSY)
@@ -196,12 +183,13 @@ def test_a_reading_while_it_is_down_counts_once_it_is_up(pool: EndpointPool) -> 
     assert waiting(pool) == [9, 1, 1]
 
 
-def test_an_endpoint_that_is_down_can_be_had_by_name(pool: EndpointPool) -> None:
+def test_endpoints_are_found_by_name_up_or_down(pool: EndpointPool) -> None:
     pool.mark_down(B, "refused")
-    assert (pool.get("b"), pool.get("x")) == (B, None)
+    assert (pool.get("b"), pool.incarnation("b") > 0) == (B, True)
+    assert (pool.get("x"), pool.incarnation("x")) == (None, 0)
 
 
-def test_names_are_one_object_until_the_list_is_touched(pool: EndpointPool) -> None:
+def test_names_are_one_object_until_the_list_changes(pool: EndpointPool) -> None:
     before = pool.names
     pool.record(A, BUSY)
     same = pool.names is before
@@ -209,96 +197,18 @@ def test_names_are_one_object_until_the_list_is_touched(pool: EndpointPool) -> N
     assert (same, pool.names) == (True, frozenset("bc"))
 
 
-def test_an_endpoint_s_incarnation_changes_when_it_comes_up_again(pool: EndpointPool) -> None:
-    before = pool.incarnation("a")
-    pool.mark_down(A, "refused")
-    pool.mark_up(A)
-    assert before != pool.incarnation("a") != 0
-
-
-def test_an_endpoint_s_incarnation_changes_when_it_is_another_one(pool: EndpointPool) -> None:
-    before = pool.incarnation("a")
-    pool.replace_all([make_endpoint("a", port=1)])
-    assert before != pool.incarnation("a") != 0
-
-
-def test_an_endpoint_s_incarnation_stays_as_long_as_it_does(pool: EndpointPool) -> None:
-    before = (pool.incarnation("a"), pool.incarnation("x"))
-    pool.record(A, BUSY)
-    pool.replace_all([make_endpoint("a")])
-    assert before == (pool.incarnation("a"), 0)
-
-
-# -- the list
-
-
-def test_a_pool_is_not_discovered_before_its_first_list(clock: FakeClock) -> None:
-    pool = EndpointPool(clock=clock, in_flight=lambda _: 0)
-    before = pool.discovered
-    pool.replace_all([])
-    assert (before, pool.discovered, len(pool.candidates()), pool.names) == (False, True, 0, frozenset())
-
-
-def test_an_unchanged_endpoint_keeps_what_is_known_of_it(pool: EndpointPool) -> None:
-    pool.record(A, BUSY)
-    pool.record_models(A, frozenset({"demo"}))
-    pool.mark_down(C, "refused")
-    pool.replace_all([make_endpoint("c"), make_endpoint("a")])
-    assert (pool.get("a"), waiting(pool), status(pool).models) == (A, [9], frozenset({"demo"}))
-    assert not status(pool, "c").up
-
-
-def test_the_new_order_is_that_of_the_new_list(pool: EndpointPool) -> None:
+def test_candidates_are_in_the_order_of_the_list(pool: EndpointPool) -> None:
     pool.record(A, BUSY)
     pool.replace_all([C, B, A])
     assert (pool.candidates().names, waiting(pool)) == (("c", "b", "a"), [1, 1, 9])
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        pytest.param(make_endpoint("a", port=1), id="port"),
-        pytest.param(make_endpoint("a", labels={"x": "y"}), id="labels"),
-        pytest.param(make_endpoint("a", address="10.0.0.1"), id="address"),
-        pytest.param(Endpoint("a", "127.0.0.1", 8000, metrics_port=9), id="metrics port"),
-    ],
-)
-def test_a_changed_endpoint_is_forgotten(pool: EndpointPool, clock: FakeClock, changed: Endpoint) -> None:
+def test_a_replaced_endpoint_starts_without_metrics(pool: EndpointPool) -> None:
     pool.record(A, BUSY)
-    pool.record_models(A, frozenset())
-    pool.mark_down(A, "refused")
-    clock.advance(1)
-    pool.replace_all([changed])
-    assert (status(pool).endpoint, status(pool).up, status(pool).metrics) == (changed, True, None)
-    assert (status(pool).models, status(pool).since) == (None, clock.now())
-
-
-def test_what_comes_late_for_a_replaced_endpoint_is_ignored(pool: EndpointPool) -> None:
     pool.replace_all([make_endpoint("a", port=1)])
     pool.candidates()
-    pool.record(A, BUSY)
-    pool.record_failure(A, "refused")
-    pool.record_models(A, frozenset())
-    news = (pool.mark_down(A, "refused"), pool.mark_up(A))
-    assert (news, waiting(pool), status(pool).metrics) == ((False, False), [1], None)
-    assert (status(pool).models, status(pool).reason) == (None, "")
-
-
-def test_what_comes_late_for_an_endpoint_that_left_is_ignored(pool: EndpointPool) -> None:
-    pool.replace_all([B])
-    pool.candidates()
-    pool.record(A, BUSY)
-    pool.record_models(A, frozenset())
-    assert ((pool.mark_down(A, "refused"), pool.mark_up(A)), waiting(pool)) == ((False, False), [1])
-
-
-def test_listeners_hear_of_each_new_list(pool: EndpointPool) -> None:
-    heard: list[tuple[str, ...]] = []
-    pool.subscribe(lambda: heard.append(pool.candidates().names))
-    pool.replace_all([A])
-    pool.mark_down(A, "refused")
-    pool.replace_all([])
-    assert heard == [("a",), ()]
+    pool.record(A, BUSY)  # too late
+    assert (waiting(pool), pool.candidates().metrics) == ([1], (None,))
 
 
 # -- models
@@ -306,7 +216,7 @@ def test_listeners_hear_of_each_new_list(pool: EndpointPool) -> None:
 
 @pytest.fixture
 def lists(pool: EndpointPool) -> EndpointPool:
-    """`a` lists one model, `b` two, and `c` did not say."""
+    """`a` lists one model, `b` two; the models of `c` are unknown."""
     pool.record_models(A, frozenset({"small"}))
     pool.record_models(B, frozenset({"small", "large"}))
     return pool
@@ -321,11 +231,13 @@ def lists(pool: EndpointPool) -> EndpointPool:
         pytest.param("", ("a", "b", "c"), id="no model"),
     ],
 )
-def test_candidates_list_the_model_or_did_not_say(lists: EndpointPool, model: str, names: tuple[str, ...]) -> None:
-    assert (lists.candidates(model=model).names, lists.candidates(model=model).names) == (names, names)
+def test_candidates_list_the_model_or_have_an_unknown_list(
+    lists: EndpointPool, model: str, names: tuple[str, ...]
+) -> None:
+    assert [lists.candidates(model=model).names for _ in range(2)] == [names, names]
 
 
-def test_columns_of_a_model_s_endpoints_are_theirs(lists: EndpointPool) -> None:
+def test_columns_are_those_of_the_model_s_endpoints(lists: EndpointPool) -> None:
     lists.record(B, BUSY)
     assert lists.candidates(model="large").waiting.tolist() == [9, 1]
 
@@ -336,8 +248,8 @@ def test_columns_of_a_model_s_endpoints_are_theirs(lists: EndpointPool) -> None:
         pytest.param("", "a", ("b", "c"), id="any model"),
         pytest.param("large", "b", ("c",), id="one model"),
         pytest.param("small", "c", ("a", "b"), id="model that all may serve"),
-        pytest.param("large", "bc", (), id="everyone"),
-        pytest.param("", "x", ("a", "b", "c"), id="someone unknown"),
+        pytest.param("large", "bc", (), id="all of them"),
+        pytest.param("", "x", ("a", "b", "c"), id="an unknown one"),
     ],
 )
 def test_excluded_endpoints_are_no_candidates(
@@ -346,50 +258,55 @@ def test_excluded_endpoints_are_no_candidates(
     assert lists.candidates(model=model, excluding=frozenset(excluding)).names == names
 
 
-def test_a_new_model_list_counts_at_once(lists: EndpointPool) -> None:
+def test_a_new_model_list_counts_at_once_and_keeps_metrics(lists: EndpointPool) -> None:
+    lists.record(A, BUSY)
     lists.candidates(model="large")
     lists.record_models(A, frozenset({"large"}))
-    assert lists.candidates(model="large").names == ("a", "b", "c")
-
-
-def test_a_new_model_list_keeps_metrics(lists: EndpointPool) -> None:
-    lists.record(A, BUSY)
-    lists.record_models(A, frozenset({"large"}))
-    assert waiting(lists) == [9, 1, 1]
-
-
-def test_only_so_many_model_names_are_remembered(lists: EndpointPool) -> None:
-    for number in range(3 * MODELS_REMEMBERED):
-        lists.candidates(model=f"made-up-{number}")
-    assert len(lists._current().serving) <= MODELS_REMEMBERED
-    assert lists.candidates(model="large").names == ("b", "c")
+    candidates = lists.candidates(model="large")
+    assert (candidates.names, candidates.waiting.tolist()) == (("a", "b", "c"), [9, 1, 1])
 
 
 @pytest.mark.parametrize(
-    ("model", "lacking"), [pytest.param("other", True, id="no one"), pytest.param("large", False, id="someone")]
+    ("down", "model", "serves"),
+    [
+        pytest.param("", "", True, id="any model"),
+        pytest.param("", "large", True, id="listed"),
+        pytest.param("", "other", True, id="one list is unknown"),
+        pytest.param("c", "large", True, id="listed by one that is up"),
+        pytest.param("c", "other", False, id="listed by none that is up"),
+        pytest.param("bc", "large", False, id="listed by one that is down"),
+        pytest.param("abc", "", False, id="all are down"),
+    ],
 )
-async def test_a_pool_lacks_a_model_that_no_list_has(lists: EndpointPool, model: str, lacking: bool) -> None:
-    lists.record_models(C, frozenset({"small"}))
-    assert await lists.lacks(model) is lacking
+def test_a_pool_serves_a_model_if_there_are_candidates(
+    lists: EndpointPool, down: str, model: str, serves: bool
+) -> None:
+    for endpoint in (A, B, C):
+        if endpoint.name in down:
+            lists.mark_down(endpoint, "refused")
+    assert (lists.serves(model), len(lists.candidates(model=model)) > 0) == (serves, serves)
 
 
-async def test_a_pool_lacks_no_model_as_long_as_a_list_is_unknown(lists: EndpointPool) -> None:
-    assert not await lists.lacks("other")
+@pytest.mark.parametrize(
+    ("known", "down", "model", "lacks"),
+    [
+        pytest.param(True, "", "other", True, id="listed by none"),
+        pytest.param(True, "", "large", False, id="listed by one"),
+        pytest.param(True, "b", "large", False, id="listed by one that is down"),
+        pytest.param(False, "", "other", False, id="one list is unknown"),
+        pytest.param(False, "c", "other", False, id="the list of one that is down is unknown"),
+    ],
+)
+def test_a_pool_lacks_a_model_if_all_lists_are_known_and_none_has_it(
+    lists: EndpointPool, known: bool, down: str, model: str, lacks: bool
+) -> None:
+    if known:
+        lists.record_models(C, frozenset({"small"}))
+    if down:
+        lists.mark_down({"b": B, "c": C}[down], "refused")
+    assert lists.lacks(model) is lacks
 
 
-async def test_an_empty_pool_lacks_no_model(lists: EndpointPool) -> None:
+def test_an_empty_pool_lacks_no_model(lists: EndpointPool) -> None:
     lists.replace_all([])
-    assert not await lists.lacks("other")
-
-
-async def test_lists_are_asked_for_again_only_where_a_model_seems_to_be_lacking(lists: EndpointPool) -> None:
-    asked: list[str] = []
-
-    async def ask() -> None:
-        asked.append("lists")
-        lists.record_models(A, frozenset({"other"}))
-
-    lists.record_models(C, frozenset({"small"}))
-    lists.ask_models_with(ask)
-    assert (await lists.lacks("large"), asked) == (False, [])
-    assert (await lists.lacks("other"), asked) == (False, ["lists"])
+    assert not lists.lacks("other")

@@ -1,4 +1,4 @@
-"""Short requests over real sockets on loopback, and the probe of an address."""
+"""Short requests over loopback, and the probe of an address."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ BAD_HOSTS = [pytest.param("gpu..local", id="empty label"), pytest.param("x" * 64
 async def serving(*pieces: bytes, hangs: bool = False) -> AsyncIterator[str]:
     """A server that writes `pieces` once it has read a request's head, then closes or hangs; its address."""
     ended = asyncio.Event()
-    answers: list[asyncio.Task[None] | None] = []
+    tasks: list[asyncio.Task[None] | None] = []
 
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        answers.append(asyncio.current_task())
+    async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        tasks.append(asyncio.current_task())
         with suppress(asyncio.IncompleteReadError, ConnectionError):
             await reader.readuntil(b"\r\n\r\n")
             writer.writelines(pieces)
@@ -34,13 +34,13 @@ async def serving(*pieces: bytes, hangs: bool = False) -> AsyncIterator[str]:
         with suppress(ConnectionError):
             await writer.wait_closed()
 
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    server = await asyncio.start_server(respond, "127.0.0.1", 0)
     try:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/metrics"
     finally:
         server.close()  # without waiting: from Python 3.12 on that waits for connections that hang on purpose
         ended.set()
-    await asyncio.gather(*filter(None, answers))
+    await asyncio.gather(*filter(None, tasks))
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def whole(body: bytes, status: str = "200 OK", *headers: str) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("answer", "expected"),
+    ("response", "expected"),
     [
         pytest.param(whole(b"load 1\n"), BufferedResponse(200, b"load 1\n"), id="page"),
         pytest.param(whole(b""), BufferedResponse(200, b""), id="empty page"),
@@ -79,12 +79,12 @@ def whole(body: bytes, status: str = "200 OK", *headers: str) -> bytes:
         ),
     ],
 )
-async def test_an_answer_is_read_whole(client: PooledHttpClient, answer: bytes, expected: BufferedResponse) -> None:
-    async with serving(answer) as url:
+async def test_a_response_is_read_whole(client: PooledHttpClient, response: bytes, expected: BufferedResponse) -> None:
+    async with serving(response) as url:
         assert await client.get(url, timeout=10) == expected
 
 
-async def test_an_answer_that_comes_in_pieces_is_read_whole(client: PooledHttpClient) -> None:
+async def test_a_response_that_arrives_in_pieces_is_read_whole(client: PooledHttpClient) -> None:
     body = bytes(range(256)) * 8000
     async with serving(whole(body)) as url:
         assert (await client.get(url, timeout=10)).body == body
@@ -107,7 +107,7 @@ async def test_an_address_where_nothing_listens_is_a_connection_error(client: Po
         pytest.param([b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab"], id="half a body"),
     ],
 )
-async def test_an_answer_that_takes_too_long_is_a_time_out(client: PooledHttpClient, pieces: list[bytes]) -> None:
+async def test_a_response_that_takes_too_long_is_a_timeout(client: PooledHttpClient, pieces: list[bytes]) -> None:
     async with serving(*pieces, hangs=True) as url:
         with pytest.raises(TimeoutError):
             await client.get(url, timeout=0.05)
@@ -116,13 +116,13 @@ async def test_an_answer_that_takes_too_long_is_a_time_out(client: PooledHttpCli
 @pytest.mark.parametrize(
     "pieces",
     [
-        pytest.param([], id="no answer"),
+        pytest.param([], id="no response"),
         pytest.param([b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab"], id="half a body"),
         pytest.param([b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab"], id="half a chunk"),
         pytest.param([b"220 mail.example.org ESMTP\r\n\r\n"], id="not HTTP"),
     ],
 )
-async def test_an_answer_that_breaks_off_is_an_os_error(client: PooledHttpClient, pieces: list[bytes]) -> None:
+async def test_a_response_that_is_incomplete_is_an_os_error(client: PooledHttpClient, pieces: list[bytes]) -> None:
     async with serving(*pieces) as url:
         with pytest.raises(OSError, match=r".+") as caught:
             await client.get(url, timeout=10)
@@ -130,7 +130,7 @@ async def test_an_answer_that_breaks_off_is_an_os_error(client: PooledHttpClient
 
 
 @pytest.mark.parametrize(("size", "fits"), [pytest.param(10, True, id="limit"), pytest.param(11, False, id="over it")])
-async def test_an_answer_over_the_limit_is_an_os_error(
+async def test_a_response_over_the_limit_is_an_os_error(
     client: PooledHttpClient, monkeypatch: pytest.MonkeyPatch, size: int, fits: bool
 ) -> None:
     monkeypatch.setattr(http_client, "READ_LIMIT", 10)
@@ -143,7 +143,7 @@ async def test_an_answer_over_the_limit_is_an_os_error(
 
 
 @pytest.mark.parametrize("host", BAD_HOSTS)
-async def test_a_host_name_that_can_not_be_is_an_os_error(client: PooledHttpClient, host: str) -> None:
+async def test_a_invalid_host_name_is_an_os_error(client: PooledHttpClient, host: str) -> None:
     with pytest.raises(OSError, match=r".+"):
         await client.get(f"http://{host}:80/", timeout=10)
 
@@ -151,7 +151,7 @@ async def test_a_host_name_that_can_not_be_is_an_os_error(client: PooledHttpClie
 async def test_a_client_that_was_not_used_can_be_closed() -> None:
     client = PooledHttpClient()
     await client.close()
-    assert not client._upstreams
+    assert not client._pools._pools
 
 
 # -- the probe
@@ -167,7 +167,7 @@ async def test_a_probe_of_an_address_where_nothing_listens_is_refused() -> None:
         await connect(make_endpoint(port=unused_port()), 10)
 
 
-async def test_a_probe_that_takes_too_long_is_a_time_out(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_probe_that_takes_too_long_is_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     async def hang(*_: object) -> None:
         await asyncio.Event().wait()
 
@@ -177,6 +177,6 @@ async def test_a_probe_that_takes_too_long_is_a_time_out(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("host", BAD_HOSTS)
-async def test_a_probe_of_a_host_name_that_can_not_be_is_an_os_error(host: str) -> None:
+async def test_a_probe_of_a_invalid_host_name_is_an_os_error(host: str) -> None:
     with pytest.raises(OSError, match=r".+"):
         await connect(make_endpoint(address=host), 10)
