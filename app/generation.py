@@ -67,14 +67,16 @@ class Services:
     admin: AdminPages
 
 
-@dataclass(frozen=True, slots=True)
-class Shutdown:
-    """Times in seconds."""
+class Shutdown(Protocol):
+    """Times of stopping, in seconds."""
 
-    delay: float
-    """Between being no longer ready and stopping."""
-    timeout: float
-    """For requests in flight to finish."""
+    @property
+    def delay(self) -> float:
+        """Between being no longer ready and stopping."""
+
+    @property
+    def timeout(self) -> float:
+        """For requests in flight to finish."""
 
 
 class Generation:
@@ -201,6 +203,10 @@ class Generations:
     def pool_name(self) -> str:
         """What the pool is called now."""
         return self.current.services.pool_name
+
+    def drain_delay(self) -> float:
+        """Seconds between being no longer ready and stopping."""
+        return self.current.shutdown.delay
 
     def shutdown(self) -> Shutdown:
         """The times that hold now."""

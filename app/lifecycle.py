@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import structlog
@@ -61,14 +61,24 @@ class Components:
                 log.exception("could not stop", component=component.name, error=f"{type(error).__name__}: {error}")
 
 
-@dataclass(slots=True)
 class ProcessState:
     """How far the process is."""
 
-    started: bool = False
-    """Whether every component is up."""
-    draining: bool = False
-    """Whether the process is stopping."""
+    def __init__(self, discovered: Callable[[], bool] = lambda: True) -> None:
+        """`discovered`: whether a first list of endpoints is known."""
+        self._discovered = discovered
+        self.started = False
+        """Whether every component is up."""
+        self.draining = False
+        """Whether the process is stopping."""
+
+    def conditions(self) -> Mapping[str, bool]:
+        """What must hold for requests to be sent here, and whether it does."""
+        return {"started": self.started, "discovered": self._discovered(), "not draining": not self.draining}
+
+    def ready(self) -> bool:
+        """Whether all conditions hold."""
+        return all(self.conditions().values())
 
 
 class ProcessRunner:

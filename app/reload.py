@@ -101,6 +101,11 @@ class Reloader(Generic[T]):
         await asyncio.wait({work})
         return ReloadResult(time.time(), done=False, reasons=[STOPPED]) if work.cancelled() else work.result()
 
+    async def report(self) -> tuple[str, bool]:
+        """Reloads; returns a text and whether the configuration is in effect now."""
+        result = await self.reload()
+        return f"{result}\n", result.done
+
     def request(self) -> None:
         """Reloads in the background: what SIGHUP does."""
         self._spawn(self.reload())

@@ -20,7 +20,7 @@ import uvloop
 from app.domain.metrics import EndpointMetrics
 from app.routing.router import Router
 from app.settings.layers import Sources
-from containers.application import Application, plan_sources
+from containers.application import Application, load
 from containers.generation import GenerationContainer
 from pointsman import InferenceRequest
 from pointsman.testing import make_endpoint
@@ -46,7 +46,7 @@ def prompts(kind: str, random: Random) -> list[bytes]:
 
 def build(size: int, random: Random) -> tuple[GenerationContainer, Router]:
     """A router over `size` endpoints with fresh metrics, as after a scrape."""
-    generation = Application(plan_sources(Sources(("builtin:default",))), random=random).generation
+    generation = Application(load(Sources(("builtin:default",))), random=random).generation
     pool = generation.pool()
     pool.replace_all([make_endpoint(f"e{number}", port=8000 + number) for number in range(size)])
     for status in pool.statuses():

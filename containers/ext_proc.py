@@ -14,8 +14,10 @@ from containers import options
 
 
 def service(settings: Settings, server: ExtProc, router: Router, receiver: Receiver, runtime: RuntimeDirectory) -> Any:
-    """The `ExtProcService` of the configuration; None if no proxy is served. Raises `OSError` for certificates that can't
-    be read."""
+    """The `ExtProcService` of the configuration; None if no proxy is served.
+
+    Raises `OSError` for certificates that can't be read.
+    """
     transports = settings.transports
     if not (transports.ext_proc.enabled or transports.envoy.enabled):
         return None

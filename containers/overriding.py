@@ -1,13 +1,13 @@
 """Providers that tests can override by name, or that say why it is too late.
 
-An override counts for everything that is built after it. Once a provider has been used, something may hold what it gave;
-overriding it then would silently do nothing, so it raises. When an override ends, everything in the container is built
-anew at its next use.
+An override counts for everything that is built after it. Once a provider has been used, something may hold what it gave.
+Overriding it then would silently do nothing, so it raises. When an override ends, everything in the container is built
+again at its next use.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from dependency_injector import containers, providers
@@ -88,7 +88,8 @@ class Plugins(providers.Aggregate[Any]):
 
 def connect(container: containers.Container) -> None:
     """Lets the end of an override reach all that was built in `container`."""
-    own = [provider for provider in container.traverse() if isinstance(provider, _Overridable)]
+    everything: Iterable[Any] = container.traverse()
+    own = [provider for provider in everything if isinstance(provider, _Overridable)]
 
     def rebuild() -> None:
         for provider in own:

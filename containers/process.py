@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from dependency_injector import containers, providers
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.registry import Collector
+from prometheus_client import CollectorRegistry
 
 from app.clock import SystemClock
-from app.domain.endpoint import Endpoint
 from app.fleet.table import EndpointTable
 from app.generation import Generations
-from app.lifecycle import Component, ProcessRunner, ProcessState
+from app.lifecycle import ProcessRunner, ProcessState
 from app.observability.access_log import AccessLog
 from app.observability.events import EventLog
 from app.observability.faults import FaultReporter
-from app.observability.metrics import PoolMetrics, RequestMetrics, register_build_info
+from app.observability.metrics import MetricsPage, PoolMetrics, RequestMetrics
 from app.observability.plugin_metrics import PluginMetrics
 from app.observability.reloads import ReloadLog
 from app.reload import Reloader
 from app.routing.in_flight import InFlightRequests
 from app.runtime import RuntimeDirectory
-from app.simulation.server import SimulatedServer
+from app.simulation.fleet import SimulatedFleet
+from app.startup import components
 from app.transports.admin.server import AdminServer, ProcessPages
 from app.transports.envoy.config import EnvoyConfig, Files
 from app.transports.envoy.process import EnvoyProcess
@@ -38,51 +36,8 @@ from app.transports.http.server import HttpServer
 from app.transports.listening import OwnPorts, Sockets
 from app.transports.tls_contexts import ClientContexts
 from containers import options
-from containers.listening import ADMIN, HTTP
 from containers.overriding import Given, Single
 from pointsman import __version__
-
-
-def simulated_fleet(servers: Sequence[Any]) -> Sequence[SimulatedServer]:
-    """The embedded fleet, not yet started."""
-    return [SimulatedServer(one) for one in servers]
-
-
-def endpoints_of(fleet: Sequence[SimulatedServer]) -> Callable[[], Sequence[Endpoint]]:
-    """The embedded fleet's endpoints, once it has started."""
-    return lambda: [Endpoint(server.options.name, server.options.host, server.port) for server in fleet]
-
-
-def metrics_page(registry: CollectorRegistry, *collectors: Collector) -> Callable[[], bytes]:
-    """The Prometheus page, with these collectors besides what is registered already."""
-    for collector in collectors:
-        registry.register(collector)
-    register_build_info(registry, __version__)
-    return partial(generate_latest, registry)
-
-
-def readiness(state: ProcessState, table: EndpointTable) -> Callable[[], Mapping[str, bool]]:
-    """What must hold for requests to be sent here, and whether it does."""
-    return lambda: {
-        "started": state.started,
-        "discovered": table.discovered,
-        "not draining": not state.draining,
-    }
-
-
-def is_ready(conditions: Callable[[], Mapping[str, bool]]) -> Callable[[], bool]:
-    """Whether all conditions hold."""
-    return lambda: all(conditions().values())
-
-
-def reload_page(reloader: Reloader[Any]) -> Callable[[], Awaitable[tuple[str, bool]]]:
-    """Reloads, and returns what there is to say."""
-
-    async def page() -> tuple[str, bool]:
-        result = await reloader.reload()
-        return f"{result}\n", result.done
-
-    return page
 
 
 def envoy_process(
@@ -105,53 +60,6 @@ def envoy_process(
 def renew_certificate(envoy: EnvoyProcess | None) -> Callable[[], None]:
     """Gives an Envoy of our own the certificate as it is now."""
     return lambda: envoy.renew_certificate() if envoy is not None else None
-
-
-def components(  # noqa: PLR0913 - the parts of a process, by name
-    *,
-    runtime: RuntimeDirectory,
-    admin: AdminServer,
-    sockets: Sockets,
-    generations: Generations,
-    simulation: Sequence[SimulatedServer],
-    http_client: PooledHttpClient,
-    host_pools: HostPools,
-    reloader: Reloader[Any],
-    ext_proc: ExtProc,
-    envoy: EnvoyProcess | None,
-    http: HttpServer,
-) -> Sequence[Component]:
-    """What is started, in order."""
-
-    def timeout() -> float:
-        return generations.shutdown().timeout
-
-    async def start_admin() -> None:
-        await admin.start()
-        await generations.serve_admin()
-
-    async def stop_admin() -> None:
-        sockets.close(ADMIN)
-        await admin.stop()
-
-    async def drain_http() -> None:
-        http.admission.draining = True
-        sockets.close(HTTP)
-        await http.drain(timeout())
-
-    return [
-        Component("runtime directory", stop=runtime.remove),
-        Component("admin", start_admin, stop_admin),
-        *(Component(server.options.name, server.start, server.stop) for server in simulation),
-        Component("http client", stop=http_client.close),
-        Component("connections to endpoints", stop=host_pools.close),
-        Component("configuration", generations.start, generations.stop),
-        Component("reload", reloader.start, reloader.stop),
-        Component("http", stop=drain_http),
-        Component("ext_proc", stop=lambda: ext_proc.stop(timeout())),
-        Component("listening", generations.serve),
-        *([] if envoy is None else [Component("envoy", envoy.start, lambda: envoy.stop(timeout()))]),
-    ]
 
 
 class ProcessContainer(containers.DeclarativeContainer):
@@ -181,8 +89,7 @@ class ProcessContainer(containers.DeclarativeContainer):
 
     # what serves, by the current generation
     generations = Single(Generations)
-    state = Single(ProcessState)
-    readiness = Single(readiness, state, table)
+    state = Single(ProcessState, table.provided.has_been_written)
     host_pools = Single(HostPools)
     client_contexts = Single(ClientContexts)
     runtime_directory = Single(RuntimeDirectory)
@@ -190,10 +97,7 @@ class ProcessContainer(containers.DeclarativeContainer):
     sockets = Single(Sockets, own_ports)
     http_server = Single(HttpServer, generations.provided.http)
     ext_proc_server = Single(
-        ExtProc,
-        service=generations.provided.ext_proc,
-        ready=Single(is_ready, readiness),
-        own_ports=own_ports,
+        ExtProc, service=generations.provided.ext_proc, ready=state.provided.ready, own_ports=own_ports
     )
     reloader: Single[Reloader[Any]] = Single(
         Reloader, load=load, apply=apply, watching=watching, on_result=reload_log.provided.record
@@ -205,21 +109,18 @@ class ProcessContainer(containers.DeclarativeContainer):
         in_flight=in_flight,
         name=generations.provided.pool_name,
     )
-    admin_server = Single(
-        AdminServer,
-        Single(
-            ProcessPages,
-            readiness=readiness,
-            metrics=Single(metrics_page, registry, pool_metrics, plugin_metrics),
-            reload=Single(reload_page, reloader),
-            remarks=reload_log.provided.remarks,
-        ),
-        generations.provided.admin,
+    process_pages = Single(
+        ProcessPages,
+        readiness=state.provided.conditions,
+        metrics=Single(MetricsPage, registry, __version__, pool_metrics, plugin_metrics),
+        reload=reloader.provided.report,
+        remarks=reload_log.provided.remarks,
     )
+    admin_server = Single(AdminServer, process_pages, generations.provided.admin)
 
     # other programs, and servers in this one
-    simulation = Single(simulated_fleet, read.call(options.simulated_servers))
-    simulated_endpoints = Single(endpoints_of, simulation)
+    simulation = Single(SimulatedFleet, read.call(options.simulated_servers))
+    simulated_endpoints = simulation.provided.endpoints
     envoy = Single(
         envoy_process,
         config=read.call(options.envoy_config),
@@ -233,19 +134,19 @@ class ProcessContainer(containers.DeclarativeContainer):
         ProcessRunner,
         providers.Callable(
             components,
-            runtime=runtime_directory,
-            admin=admin_server,
-            sockets=sockets,
-            generations=generations,
+            runtime_directory=runtime_directory,
             simulation=simulation,
             http_client=http_client,
             host_pools=host_pools,
+            sockets=sockets,
+            generations=generations,
             reloader=reloader,
+            admin=admin_server,
+            http=http_server,
             ext_proc=ext_proc_server,
             envoy=envoy,
-            http=http_server,
         ),
-        drain_delay=providers.Callable(lambda of: lambda: of.shutdown().delay, generations),
+        drain_delay=generations.provided.drain_delay,
         on_hangup=reloader.provided.request,
         state=state,
     )

@@ -35,8 +35,8 @@ def pointsman_container(pointsman_config: Sequence[str]) -> GenerationContainer:
     from random import Random  # noqa: PLC0415 - loaded only by tests that use it
 
     from app.settings.layers import Sources  # noqa: PLC0415
-    from containers.application import Application, plan_sources  # noqa: PLC0415
+    from containers.application import Application, load  # noqa: PLC0415
     from pointsman.testing import FakeClock  # noqa: PLC0415
 
-    checked = plan_sources(Sources(tuple(pointsman_config)))
+    checked = load(Sources(tuple(pointsman_config)))
     return Application(checked, clock=FakeClock(), random=Random(7)).generation

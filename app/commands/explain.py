@@ -54,11 +54,10 @@ def run(arguments: argparse.Namespace) -> int:
     from app.explaining.tables import as_tables  # noqa: PLC0415
     from containers.application import (  # noqa: PLC0415
         Application,
-        plan_sources,
+        load,
     )
-    from containers.options import static_endpoints  # noqa: PLC0415
 
-    checked = plan_sources(sources_of(arguments))
+    checked = load(sources_of(arguments))
     plugin_faults: list[PluginFault] = []
     application = Application(
         checked,
@@ -74,9 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     faults = Faults()
     raw = read_request(arguments.request, arguments.header, arguments.path, faults)
     if arguments.endpoints is None:
-        endpoints: Sequence[GivenEndpoint] = [
-            GivenEndpoint(one) for one in static_endpoints(checked.settings.pool.endpoints)
-        ]
+        endpoints: Sequence[GivenEndpoint] = [GivenEndpoint(one) for one in checked.settings.pool.static_endpoints]
     else:
         endpoints = read_endpoints(arguments.endpoints, known_facts(checked.plan), faults)
     if raw is None or faults:

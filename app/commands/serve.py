@@ -11,8 +11,8 @@ from app.commands import go_flags
 from app.commands.arguments import add_configuration, print_faults, sources_of
 from app.commands.process import serve_until_stopped
 from app.observability.logging import set_up_logging
-from containers.application import Application, plan_sources
-from containers.listening import ADMIN, HTTP
+from app.transports.listening import ADMIN, HTTP
+from containers.application import Application, load
 
 GARBAGE = 10_000
 """New objects before a collection; requests leave no reference cycles."""
@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.envoy:
         sets.append("transports.envoy.enabled=true")
     arguments.sets = sets
-    application = Application(plan_sources(sources_of(arguments)))
+    application = Application(load(sources_of(arguments)))
     application.verify()
     print_faults(application.checked.configuration.faults.warnings)
     logging = application.checked.settings.observability.logging
@@ -55,7 +55,7 @@ async def _serve(application: Application) -> None:
 
 
 def _freeze_what_stays() -> None:
-    """Objects made by the start stay for good: without this the garbage collector would traverse them again and again."""
+    """Objects of the start stay for good; without this the garbage collector would traverse them again and again."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(GARBAGE, 10, 10)

@@ -85,6 +85,10 @@ class EndpointTable:
         self.discovered = False
         """Whether a first list of endpoints has been written."""
 
+    def has_been_written(self) -> bool:
+        """Whether a first list of endpoints has been written."""
+        return self.discovered
+
     def rows(self) -> Rows:
         """The endpoints that are up; the same object until the list changes."""
         if self._rows is None:

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client import CollectorRegistry, Gauge, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -227,3 +227,18 @@ class PoolMetrics(Collector):
 def register_build_info(registry: CollectorRegistry, version: str) -> None:
     """Registers the metric that shows the running version."""
     Gauge("llm_d_epp_info", "The running version.", ["version"], registry=registry).labels(version).set(1)
+
+
+class MetricsPage:
+    """The Prometheus page."""
+
+    def __init__(self, registry: CollectorRegistry, version: str, *collectors: Collector) -> None:
+        """`collectors` are shown besides what is registered already."""
+        self._registry = registry
+        register_build_info(registry, version)
+        for collector in collectors:
+            registry.register(collector)
+
+    def __call__(self) -> bytes:
+        """The page as it is now."""
+        return generate_latest(self._registry)

@@ -20,9 +20,11 @@ Report = Callable[[PluginFault], None]
 class Observers:
     """All observers of one configuration, by what they observe."""
 
-    def __init__(self, observers: Iterable[Named[Any]] = (), *, report: Report) -> None:
-        """`observers` may implement any of the four protocols, or none."""
-        named = tuple(observers)
+    def __init__(
+        self, plugins: Iterable[Named[Any]] = (), process: Iterable[Named[Any]] = (), *, report: Report
+    ) -> None:
+        """`plugins`, and the observers of the `process` after them, implement any of the four protocols, or none."""
+        named = (*plugins, *process)
         self.report = report
         self.on_scheduled: Sequence[Named[OnScheduled]] = _of(named, OnScheduled)
         self.on_first_byte: Sequence[Named[OnFirstByte]] = _of(named, OnFirstByte)
@@ -62,6 +64,12 @@ class Observers:
                 observer.on_refused(request, error)
             except Exception as failure:  # noqa: BLE001 - an observer never breaks a request
                 self.report(PluginFault(name, "OnRefused", failure))
+
+
+def with_profile_picker(plugins: Sequence[Named[Any]], profile_picker: Any) -> Sequence[Named[Any]]:
+    """All plugins, with the profile picker, or what a test put in its place, as the last one."""
+    picker = profile_picker if isinstance(profile_picker, Named) else Named("profile_picker", profile_picker)
+    return (*(one for one in plugins if one.plugin is not picker.plugin), picker)
 
 
 def _of(named: Sequence[Named[Any]], point: type[P]) -> tuple[Named[P], ...]:

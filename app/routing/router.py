@@ -50,7 +50,7 @@ async def _refresh_nothing() -> None:
 class Router:
     """Routes requests over a pool with one configuration's pipeline."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - collaborators by name, and two numbers
         self,
         *,
         pool: EndpointPool,

@@ -68,3 +68,14 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Uses only the arguments: the merged tree already includes files and environment variables."""
         return (init_settings,)
+
+    @property
+    def tls_files(self) -> tuple[str, ...]:
+        """The files of certificates and keys, which may be renewed in place."""
+        http, ext_proc, pool = self.transports.http.tls, self.transports.ext_proc.tls, self.pool.tls
+        files = (
+            *(http.cert_file, http.key_file, http.client_ca_file),
+            *(ext_proc.cert_file, ext_proc.key_file, ext_proc.client_ca_file),
+            *(pool.ca_file, pool.cert_file, pool.key_file),
+        )
+        return tuple(file for file in files if file)

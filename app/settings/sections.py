@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from app.domain.addresses import UNIX, parse_address_or_socket
+from app.domain.endpoint import ENGINE_LABEL, Endpoint
 from app.settings.types import Duration, Many, Section
 
 # -- endpoints
@@ -40,6 +41,12 @@ class EndpointSpec(Section):
         if isinstance(data, dict) and str(data.get("address")).startswith(UNIX):
             return {"port": 1, **data}  # required, but unused
         return data
+
+    def endpoint(self) -> Endpoint:
+        """The endpoint that this describes."""
+        labels = self.labels if self.engine == "auto" else {ENGINE_LABEL: self.engine, **self.labels}
+        port = 0 if self.address.startswith(UNIX) else self.port
+        return Endpoint(self.name, self.address, port, labels, self.metrics_port, self.scheme == "https")
 
 
 class PoolTls(Section):
@@ -92,6 +99,11 @@ class PoolSettings(Section):
     """Scraping of endpoint metrics."""
     models: Models = Models()
     """Detection of the models that each endpoint serves."""
+
+    @property
+    def static_endpoints(self) -> tuple[Endpoint, ...]:
+        """The configured endpoints that are enabled."""
+        return tuple(spec.endpoint() for spec in self.endpoints if spec.enabled)
 
 
 class Routing(Section):

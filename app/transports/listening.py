@@ -14,6 +14,9 @@ from typing import Any
 
 from app.domain.addresses import UNIX
 
+HTTP, ADMIN = "http", "admin"
+"""The servers that listen on sockets of the process."""
+
 BACKLOG = 1024
 """Connections that may wait to be accepted."""
 
@@ -142,7 +145,7 @@ class Sockets:
     async def _bind(self, address: Address) -> _Bound:
         if address.socket is not None:
             one = _unix_socket(address.socket)
-            return _Bound([one], inode=Path(address.socket).stat().st_ino)
+            return _Bound([one], inode=_inode(address.socket))
         await require_free(address, self._own_ports)
         bound = _Bound(await _bind_all(address, reuse_port=True))
         self._own_ports.add(address.port)
@@ -239,6 +242,10 @@ async def require_free(address: Address, ours: Container[object]) -> None:
             one.close()
 
 
+def _inode(path: str) -> int:
+    return Path(path).stat().st_ino
+
+
 def _unix_socket(path: str) -> socket.socket:
     one = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -249,7 +256,7 @@ def _unix_socket(path: str) -> socket.socket:
     except OSError as error:
         one.close()
         raise OSError(error.errno, f"can't listen on {UNIX}{path}: {error.strerror or error}") from error
-    one.setblocking(False)
+    one.setblocking(False)  # noqa: FBT003 - the name says it
     return one
 
 
@@ -269,7 +276,7 @@ async def _bind_all(address: Address, *, reuse_port: bool) -> list[socket.socket
             if family == socket.AF_INET6:
                 one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             one.bind(where)
-            one.setblocking(False)
+            one.setblocking(False)  # noqa: FBT003 - the name says it
     except OSError as error:
         for one in sockets:
             one.close()

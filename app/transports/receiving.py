@@ -1,4 +1,4 @@
-"""Turns a request that was read completely into an `InferenceRequest`, with another model if its headers ask for one."""
+"""Parses a request that was read completely, and replaces its model if its headers ask for another one."""
 
 from __future__ import annotations
 

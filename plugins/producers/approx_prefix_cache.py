@@ -46,7 +46,7 @@ class ApproxPrefixCacheProducer:
         auto_tune: bool = True
         """Follow the engine: use its block size, in multiples of at least 64 tokens, and the size of its cache."""
         block_size_tokens: int | None = Field(default=None, ge=1, le=65536)
-        """Tokens per block, 16 by default. With `autoTune` at least 64, and only if the engine reports no block size."""
+        """Tokens per block, 16 by default. With `autoTune` at least 64, and only if the engine reports none."""
         block_size: int | None = Field(default=None, ge=1, le=65536)
         """Older name of `blockSizeTokens`, used if that one is not set."""
         max_prefix_tokens_to_match: int = Field(default=131072, ge=0)

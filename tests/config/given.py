@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from app.checking import Checked
 from app.settings.errors import ConfigurationError, Fault
 from app.settings.layers import Sources
-from containers.application import Checked, check
+from containers.application import check
 
 
 def checked(text: str, *sets: str) -> Checked:

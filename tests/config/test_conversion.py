@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from app.__main__ import main
+from app.checking import Checked
 from app.settings.errors import Faults
 from app.settings.reader import read_yaml
-from containers.application import Checked
 from tests.config.given import checked
 
 EXAMPLES = sorted(Path(__file__).parents[2].joinpath("config", "examples").glob("*.yaml"))

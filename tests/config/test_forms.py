@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from app.checking import Checked
 from app.settings.errors import ConfigurationError
 from app.settings.layers import Sources
-from containers.application import Application, Checked, catalogue, check
+from containers.application import Application, catalogue, check
 from tests.support import running
 from tests.support.engines import fake_engine, says
 from tests.support.running import FREE_PORTS, Running

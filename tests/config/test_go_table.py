@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 import yaml
 
+from app.catalogue.catalogue import Catalogue
 from app.catalogue.loading import PluginTypeError
+from app.checking import Checked
 from app.planning.plan import ProfilePlan
 from app.settings.errors import ConfigurationError, Fault, Faults
 from app.settings.layers import Sources
 from app.settings.reader import read_yaml
 from app.settings.tree import plain
-from app.catalogue.catalogue import Catalogue
-from containers.application import Checked, catalogue, check
+from containers.application import catalogue, check
 
 DATA = Path(__file__).parents[1] / "data"
 TABLE: Mapping[str, Any] = yaml.safe_load((DATA / "go_table.yaml").read_text(encoding="utf-8"))

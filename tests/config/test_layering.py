@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from app.__main__ import main
+from app.checking import Checked
 from app.settings.errors import ConfigurationError, UsageError
 from app.settings.layers import Sources
 from app.settings.schema import API_VERSIONS
-from containers.application import Checked, catalogue, check
+from containers.application import catalogue, check
 
 CATALOGUE = catalogue()
 

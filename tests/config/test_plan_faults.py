@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from app.checking import Checked
 from app.settings.errors import ConfigurationError
 from app.settings.layers import Sources
-from containers.application import Checked, check
+from containers.application import check
 
 
 def faults(text: str) -> list[str]:

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 from dependency_injector import providers
 
+from app.checking import Checked
 from app.settings.errors import Faults
 from app.settings.layers import ROOT, Sources, shipped
 from app.settings.reader import read_yaml
 from app.settings.shapes import Shape, keys_of, shape_at
 from app.settings.tree import Entries, Items, Node
-from containers.application import Application, Checked, check
+from containers.application import Application, check
 from containers.overriding import Plugins
 
 LAYERS = [
@@ -76,6 +77,7 @@ async def test_every_provider_can_be_built(configuration: Checked) -> None:
 
 def _built(named: dict[str, providers.Provider[object]]) -> Iterator[object]:
     return (provider() for provider in named.values() if not isinstance(provider, Plugins))
+
 
 def meaning(text: str) -> str:
     """The text less its comments at the top, which tell what this loading added."""

@@ -18,7 +18,7 @@ from structlog.testing import capture_logs
 
 from app.observability.logging import set_up_logging
 from app.settings.layers import Sources
-from containers.application import Application, plan_sources
+from containers.application import Application, load
 from tests.support.engines import fake_engine, says
 from tests.support.reloads import FINDING, TELLING, Finding, Reloadable, Telling, endpoints, reloadable
 from tests.support.running import FREE_PORTS, until
@@ -500,7 +500,7 @@ async def test_a_file_that_changed_while_the_process_started_is_taken_over(tmp_p
     Telling.gate = asyncio.Event()
     path = tmp_path / "pointsman.yaml"
     path.write_text(deadline(1) + told("a", waits="true"))
-    application = Application(plan_sources(Sources(("builtin:default", str(path)), FREE_PORTS)))
+    application = Application(load(Sources(("builtin:default", str(path)), FREE_PORTS)))
     runner = application.runner()
     starting = asyncio.create_task(runner.start())
     await until(lambda: "start a" in Telling.diary)
@@ -882,7 +882,7 @@ async def test_a_reload_that_is_asked_for_while_the_process_starts_comes_after_t
     Telling.gate = asyncio.Event()
     path = tmp_path / "pointsman.yaml"
     path.write_text(told("a", waits="true"))
-    application = Application(plan_sources(Sources(("builtin:default", str(path)), FREE_PORTS)))
+    application = Application(load(Sources(("builtin:default", str(path)), FREE_PORTS)))
     runner = application.runner()
     starting = asyncio.create_task(runner.start())
     await until(lambda: "start a" in Telling.diary)

@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 
 from app.settings.layers import Sources
-from containers.application import Application, check, plan_sources
+from containers.application import Application, check, load
 from tests.support.running import Running, running, until
 
 TLS = Path(__file__).parents[1] / "data" / "tls"
@@ -130,7 +130,7 @@ async def shown(app: Running) -> str:
 async def test_tls_is_not_switched_on_in_a_running_process(tmp_path: Path) -> None:
     file = Path(layer(tmp_path, "{}\n"))
     async with engine() as port, running(str(file), ports=[port]) as app:
-        file.write_text(OURS)  # noqa: ASYNC240
+        file.write_text(OURS)
         outcome = await app.process.reloader().reload()
         assert (outcome.done, "transports.http.tls.certFile" in str(outcome)) == (False, True)
 
@@ -180,7 +180,7 @@ async def test_the_router_listens_on_a_unix_socket_and_leaves_none_behind(tmp_pa
     async with engine() as port:
         endpoints = f"pool: {{endpoints: [{{name: e, address: 127.0.0.1, port: {port}}}]}}\n"
         sources = Sources(("builtin:default",), text + endpoints, {}, ["transports.admin.port=0"])
-        runner = Application(plan_sources(sources)).runner()
+        runner = Application(load(sources)).runner()
         await runner.start()
         try:
             async with aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(socket))) as client:

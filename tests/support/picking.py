@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from app.settings.layers import Sources
-from containers.application import Application, catalogue, plan_sources
+from containers.application import Application, catalogue, load
 
 CATALOGUE = catalogue()
 
@@ -28,7 +28,7 @@ async def picking(
         **configuration,
         "transports": {"http": {"enabled": False}, "admin": here, "extProc": picker},
     }
-    application = Application(plan_sources(Sources(text=yaml.safe_dump(whole)), CATALOGUE))
+    application = Application(load(Sources(text=yaml.safe_dump(whole)), CATALOGUE))
     for name, fake in instead.items():
         application.generation.providers[name].override(fake)
     application.verify()

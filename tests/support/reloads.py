@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from app.reload import ReloadResult
 from app.settings.layers import Sources
-from containers.application import Application, plan_sources
+from containers.application import Application, load
 from pointsman import Candidates, Endpoint, EndpointSink, InferenceRequest, MetricsRegistry, PluginName, PluginParams
 from tests.support.running import FREE_PORTS, Running, serving
 
@@ -66,7 +66,7 @@ async def reloadable(folder: Path, text: str | None) -> AsyncIterator[Reloadable
     base.write_text(FREE_PORTS + UNWATCHED)
     if text is not None:
         path.write_text(text)
-    application = Application(plan_sources(Sources(("builtin:default", str(base), str(path)))))
+    application = Application(load(Sources(("builtin:default", str(base), str(path)))))
     async with serving(application) as app:
         yield Reloadable(app.application, app.client, path)
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import aiohttp
 
 from app.settings.layers import Sources
-from containers.application import Application, plan_sources
+from app.transports.listening import ADMIN, HTTP
+from containers.application import Application, load
 from containers.generation import GenerationContainer
-from containers.listening import ADMIN, HTTP
 from containers.process import ProcessContainer
 
 FREE_PORTS = """
@@ -72,7 +72,7 @@ async def running(*layers: str, ports: Sequence[int] = (), sets: Sequence[str] =
     """`builtin:default`, the files `layers` over it, `ports` as endpoints `e0`, `e1`, …, and `sets`."""
     endpoints = ", ".join(f"{{name: e{i}, address: 127.0.0.1, port: {port}}}" for i, port in enumerate(ports))
     text = FREE_PORTS + f"\npool: {{endpoints: [{endpoints}], scrape: {{interval: 50ms}}}}\n"
-    application = Application(plan_sources(Sources(("builtin:default", *layers), text, {}, sets)))
+    application = Application(load(Sources(("builtin:default", *layers), text, {}, sets)))
     async with serving(application) as app:
         yield app
 

@@ -224,7 +224,8 @@ async def test_a_stop_ends_the_current_generation() -> None:
 
 
 @pytest.mark.parametrize(
-    ("step", "stopped"), [("start a", ["stop a"]), ("start b", ["stop b", "stop a"]), ("discover", ["stop b", "stop a"])]
+    ("step", "stopped"),
+    [("start a", ["stop a"]), ("start b", ["stop b", "stop a"]), ("discover", ["stop b", "stop a"])],
 )
 async def test_if_the_first_generation_can_t_start_a_stop_ends_what_was_started(step: str, stopped: list[str]) -> None:
     world = World()

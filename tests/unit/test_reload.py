@@ -42,6 +42,9 @@ class Process:
             load=self._load, apply=self._apply, watching=self._watching, on_result=self.results.append
         )
 
+    def write(self, text: str) -> None:
+        self.file.write_text(text)
+
     def _load(self) -> tuple[str, Sequence[Fault]]:
         self.loads += 1
         assert threading.current_thread() is not threading.main_thread()
@@ -247,35 +250,35 @@ def file(tmp_path: Path) -> Path:
 async def test_a_changed_file_is_reloaded(file: Path) -> None:
     async with started(Process(file, watch=True)) as process:
         for count, text in enumerate(("one", "two"), 1):
-            file.write_text(text)
+            process.write(text)
             await until(lambda count=count: len(process.results) == count)
         assert process.applied == ["one", "two"]
 
 
 async def test_a_file_that_changed_while_the_process_started_is_reloaded(file: Path) -> None:
     process = Process(file, watch=True)
-    file.write_text("new")
+    process.write("new")
     async with started(process):
         await until(lambda: process.applied == ["new"])
 
 
 async def test_a_file_that_could_not_be_loaded_is_reloaded_when_it_changes_again(file: Path) -> None:
     async with started(Process(file, watch=True, load=UsageError("bad"))) as process:
-        file.write_text("bad")
+        process.write("bad")
         await until(lambda: process.results)
         process.troubles.clear()
-        file.write_text("good")
+        process.write("good")
         await until(lambda: process.applied == ["good"])
         assert [result.done for result in process.results] == [False, True]
 
 
 async def test_files_that_a_reload_adds_are_watched(file: Path, tmp_path: Path) -> None:
     async with started(Process(file, watch=True)) as process:
-        file.write_text("one")
+        process.write("one")
         await until(lambda: process.results)
         process.file = tmp_path / "b.yaml"
         await process.reloader.reload()
-        process.file.write_text("two")
+        process.write("two")
         await until(lambda: process.applied[-1] == "two")
 
 
@@ -288,7 +291,7 @@ async def test_files_that_are_not_watched_are_not_reloaded(watch: bool, file: Pa
     async with started(Process(file, watch=watch)) as process:
         process.watch = False
         await process.reloader.reload()
-        file.write_text("new")
+        process.write("new")
         await asyncio.sleep(UNNOTICED)
         assert (process.loads, process.applied) == (1, ["no file"])
 
@@ -296,11 +299,11 @@ async def test_files_that_are_not_watched_are_not_reloaded(watch: bool, file: Pa
 async def test_watching_begins_with_the_reload_that_switches_it_on(file: Path) -> None:
     async with started(Process(file)) as process:
         await process.reloader.reload()
-        file.write_text("before")
+        process.write("before")
         process.watch = True
         await process.reloader.reload()
         await turns()
-        file.write_text("after")
+        process.write("after")
         await until(lambda: len(process.results) == 3)
         assert process.applied == ["no file", "before", "after"]
 
@@ -309,11 +312,11 @@ async def test_watching_may_be_switched_off_and_on_again(file: Path) -> None:
     async with started(Process(file, watch=True)) as process:
         process.watch = False
         await process.reloader.reload()
-        file.write_text("unnoticed")
+        process.write("unnoticed")
         await asyncio.sleep(UNNOTICED)
         while_off = list(process.applied)
         process.watch = True
         await process.reloader.reload()
-        file.write_text("noticed")
+        process.write("noticed")
         await until(lambda: process.applied[-1] == "noticed")
         assert while_off == ["no file"]

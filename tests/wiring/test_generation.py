@@ -12,7 +12,7 @@ from app.domain.errors import PluginError
 from app.routing.router import Router
 from app.settings.errors import ConfigurationError
 from app.settings.layers import Sources, shipped
-from containers.application import Application, check, plan_sources
+from containers.application import Application, check, load
 from containers.generation import GenerationContainer
 from containers.overriding import Plugins
 from pointsman.testing import FakeClock, make_candidates, make_endpoint, make_request
@@ -54,7 +54,7 @@ class Sum:
 
 def container_of(text: str) -> GenerationContainer:
     """The container of a configuration, with nothing built yet."""
-    return Application(plan_sources(Sources(text=text))).generation
+    return Application(load(Sources(text=text))).generation
 
 
 def pick(container: GenerationContainer, profile: str = "a") -> str:
@@ -140,7 +140,7 @@ async def test_every_provider_of_the_shipped_configurations_is_built_once(
     endpoints = tmp_path / "endpoints.yaml"
     endpoints.write_text("endpoints: []")
     sets = [f"plugins[endpoints].parameters.path={endpoints}"] if "prod" in layers else []
-    application = Application(plan_sources(Sources(tuple(f"builtin:{name}" for name in layers), sets=sets)))
+    application = Application(load(Sources(tuple(f"builtin:{name}" for name in layers), sets=sets)))
     application.runner()
     every = [
         provider for container in (application.process, application.generation) for provider in container.traverse()
@@ -210,7 +210,7 @@ def test_a_constructor_runs_once_from_the_sources_to_a_process_that_can_start(tm
         "    def __init__(self) -> None:\n        type(self).made += 1\n"
         "    def score(self, request, candidates):\n        return [0.0 for _ in candidates]\n"
     )
-    application = Application(plan_sources(Sources(text=f"plugins: [{{name: heavy, type: '{path}:Heavy'}}]")))
+    application = Application(load(Sources(text=f"plugins: [{{name: heavy, type: '{path}:Heavy'}}]")))
     application.verify()
     application.runner()
     heavy = application.generation.plugins["heavy"]()

@@ -11,10 +11,11 @@ from textwrap import dedent
 
 import pytest
 
+from app.checking import Checked
 from app.extension import Lifecycle
 from app.settings.errors import ConfigurationError, Fault
 from app.settings.layers import Sources
-from containers.application import Application, Checked, catalogue, check
+from containers.application import Application, catalogue, check
 from pointsman.testing import make_candidates, make_endpoint, make_request
 
 GOOD = """

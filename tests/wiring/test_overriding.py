@@ -12,7 +12,7 @@ from dependency_injector import providers
 
 from app.domain.decision import Decision
 from app.settings.layers import Sources
-from containers.application import Application, plan_sources
+from containers.application import Application, load
 from containers.generation import GenerationContainer
 from containers.overriding import OverrideTooLateError
 from pointsman.testing import FakeClock, make_endpoint, make_request
@@ -99,7 +99,7 @@ def test_a_plugin_that_is_overridden_first_is_never_constructed(tmp_path: Path) 
         "class Heavy:\n    def __init__(self) -> None:\n        raise RuntimeError('constructed')\n"
         "    def score(self, request, candidates): return [0.0 for _ in candidates]\n"
     )
-    application = Application(plan_sources(Sources(text=f"plugins: [{{name: heavy, type: '{path}:Heavy'}}]")))
+    application = Application(load(Sources(text=f"plugins: [{{name: heavy, type: '{path}:Heavy'}}]")))
     application.generation.plugins["heavy"].override(Favourite("y"))
     application.verify()
     application.runner()
@@ -125,7 +125,7 @@ def test_a_fake_with_fewer_or_more_methods_is_asked_for_what_it_has(tmp_path: Pa
 # -- the profile picker
 
 
-@pytest.mark.parametrize("fake", [lambda: Always(), lambda: providers.Factory(Always)], ids=["an object", "a factory"])
+@pytest.mark.parametrize("fake", [Always, lambda: providers.Factory(Always)], ids=["an object", "a factory"])
 def test_the_profile_picker_can_be_replaced(fake: Callable[[], object]) -> None:
     container = container_of(TWO_PROFILES)
     with container.profile_picker.override(fake()):
@@ -224,7 +224,7 @@ def test_an_override_of_what_was_not_used_yet_is_never_too_late() -> None:
 async def test_taking_back_all_overrides_does_no_harm_to_a_running_process() -> None:
     async with fake_engine(says("here")) as engine:
         text = f"{FREE_PORTS}\npool: {{endpoints: [{{name: e, address: 127.0.0.1, port: {engine.port}}}]}}\n"
-        async with serving(Application(plan_sources(Sources(("builtin:default",), text)))) as app:
+        async with serving(Application(load(Sources(("builtin:default",), text)))) as app:
             before = app.generation.effective()(), app.generation.router(), app.process.generations().current
             app.generation.reset_override()
             app.process.reset_override()

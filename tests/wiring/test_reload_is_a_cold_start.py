@@ -51,7 +51,7 @@ from app.transports.http.server import HttpServer
 from app.transports.listening import Sockets
 from app.transports.tls_contexts import ClientContexts
 from containers import options
-from containers.application import Application, catalogue, plan_sources
+from containers.application import Application, catalogue, load
 from tests.support.reloads import FINDING, TELLING
 from tests.support.running import Running, serving
 
@@ -108,7 +108,7 @@ PASSING = frozenset({
 """Attributes that change as time goes by."""
 
 
-def shape(thing: Any, seen: dict[int, int]) -> Any:
+def shape(thing: Any, seen: dict[int, int]) -> Any:  # noqa: PLR0911 - a table of kinds
     """All that `thing` holds, as plain values that can be compared."""
     if thing is None or isinstance(thing, bool | int | float | str | bytes | Enum | type | ModuleType | Path):
         return thing
@@ -320,7 +320,7 @@ def changed(sections: Sequence[str], values: Mapping[str, Any]) -> Mapping[str, 
 @cache
 def base_settings() -> Settings:
     """Those of the base configuration."""
-    return plan_sources(Sources(("builtin:default",), yaml.safe_dump(dict(BASE))), CATALOGUE).settings
+    return load(Sources(("builtin:default",), yaml.safe_dump(dict(BASE))), CATALOGUE).settings
 
 
 def derived(path: str) -> Any:
@@ -355,7 +355,7 @@ LEAVES = leaves()
 @asynccontextmanager
 async def started(path: Path) -> AsyncIterator[Running]:
     """The application, run from that file over the defaults, with logging set up as `serve` does."""
-    application = Application(plan_sources(Sources(("builtin:default", str(path))), CATALOGUE))
+    application = Application(load(Sources(("builtin:default", str(path))), CATALOGUE))
     application.verify()
     options.logging_set_up(application.checked.settings)()
     async with serving(application) as app:
@@ -478,7 +478,7 @@ async def test_any_changes_at_once_come_out_as_after_a_cold_start(seed: int, tmp
     for leaf in chosen:
         candidate = merged(after, another(leaf) or {}, leaf)
         with suppress(ConfigurationError):  # values that don't go together
-            plan_sources(Sources(("builtin:default",), yaml.safe_dump(candidate)), CATALOGUE)
+            load(Sources(("builtin:default",), yaml.safe_dump(candidate)), CATALOGUE)
             after = candidate
     assert not await compare(after, tmp_path / "pointsman.yaml")
 

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from app.checking import Checked
 from app.planning.comparing import unchanged_plugins
 from app.settings.layers import Sources
 from app.settings.reading import SettingsReader
 from app.settings.sections import Simulation
 from containers import options
-from containers.application import Application, Checked, catalogue, plan_sources
+from containers.application import Application, catalogue, load
 
 REFERENCES = """
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Configurations:
     def load(self, text: str) -> Checked:
         self.path.write_text(text.replace("SUM", f"'{self.sums}:Sum'"))
         self._catalogue.refresh()
-        return plan_sources(self._sources, self._catalogue)
+        return load(self._sources, self._catalogue)
 
 
 CHAIN = (
@@ -203,7 +204,7 @@ def test_whether_a_configuration_is_the_same(sums: str, text: str, same: bool, t
 def test_what_the_process_reads_needs_a_restart(
     base: tuple[str, ...], changes: tuple[str, ...], keys: list[str]
 ) -> None:
-    before, after = (plan_sources(Sources(sets=sets)).settings for sets in (base, (*base, *changes)))
+    before, after = (load(Sources(sets=sets)).settings for sets in (base, (*base, *changes)))
     reader = SettingsReader(before)
     for read in (options.simulated_servers, options.envoy_config, options.envoy_files):
         reader.read(read)
@@ -211,7 +212,7 @@ def test_what_the_process_reads_needs_a_restart(
 
 
 def test_the_process_container_reads_settings_by_the_reader_alone() -> None:
-    application = Application(plan_sources(Sources()))
+    application = Application(load(Sources()))
     application.runner()
     read = {path for one in application.process.settings_reader()._reads for path in one.paths}
     simulation = {f"simulation.{name}" for name in Simulation.model_fields}

@@ -60,8 +60,8 @@ class EnvoyProcess:
         subscribe: Callable[[Callable[[], None]], None],
         certificate: Callable[[], tuple[bytes, bytes]],
     ) -> None:
-        """`subscribe` has a function called after each change of the `endpoints`. `certificate` reads the certificate and
-        the key that clients are shown, if they connect with TLS."""
+        """`subscribe` has a function called after each change of the `endpoints`. `certificate` reads the certificate
+        and the key that clients are shown, if they connect with TLS."""
         self._binary = binary
         self._config = config
         self._make_files = files

@@ -19,7 +19,7 @@ TIMEOUT = 5.0
 
 
 class MergedModels:
-    """Responds with the union of the endpoints' lists, in the pool's order; the first of a model listed twice counts."""
+    """Responds with the union of the endpoints' lists, in the pool's order; of duplicates the first."""
 
     def __init__(self, pool: EndpointPool, lists: ModelLists) -> None:
         self._pool = pool

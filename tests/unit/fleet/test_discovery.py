@@ -174,20 +174,18 @@ async def test_static_endpoints_are_read_again_for_each_list() -> None:
 
 
 @pytest.mark.parametrize(
-    ("script", "timeout", "message"),
+    ("script", "within", "message"),
     [
         pytest.param(fail, None, "no such file", id="fails"),
         pytest.param(fail, 1.5, "no such file", id="fails within the timeout"),
         pytest.param(hang, 0.015, r"^no endpoints within 0\.015 s$", id="takes too long"),
     ],
 )
-async def test_a_discovery_without_a_first_list_is_an_error(
-    script: Script, timeout: float | None, message: str
-) -> None:
+async def test_a_discovery_without_a_first_list_is_an_error(script: Script, within: float | None, message: str) -> None:
     before = asyncio.all_tasks()
     runner = Runner(FakeDiscovery(script), A)
     with pytest.raises(DiscoveryError, match=message):
-        await runner.start(timeout)
+        await runner.start(within)
     await runner.stop()
     assert (runner.pool.discovered, runner.failures) == (False, [])
     await until(lambda: asyncio.all_tasks() == before)

@@ -1,4 +1,4 @@
-"""The Prometheus text format, as engines write it and as others might."""
+"""The Prometheus text format, as engines write it and as others might write it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_labels_of_an_engine_s_page_are_read() -> None:
     assert (sample.labels["block_size"], sample.labels["num_gpu_blocks"]) == ("32", "32768")
 
 
-def test_a_metric_whose_name_goes_on_is_another() -> None:
+def test_a_metric_with_a_longer_name_is_another_one() -> None:
     assert [sample.labels for sample in read(VLLM.read_bytes(), "vllm:num_requests_waiting")] == [
         {"engine": "0", "model_name": "tiny"}
     ]
@@ -74,8 +74,8 @@ def test_a_page_that_begins_with_a_metric_mentions_it() -> None:
         pytest.param('load{a="1"} 3', Sample("load", {"a": "1"}, 3), id="one label"),
         pytest.param('load{a="1",b="2"} 3', Sample("load", {"a": "1", "b": "2"}, 3), id="two labels"),
         pytest.param('load{a="1",} 3', Sample("load", {"a": "1"}, 3), id="comma at the end"),
-        pytest.param('load { a = "1" , b="2" } 3', Sample("load", {"a": "1", "b": "2"}, 3), id="blanks"),
-        pytest.param("load\t3 ", Sample("load", {}, 3), id="tab and blank at the end"),
+        pytest.param('load { a = "1" , b="2" } 3', Sample("load", {"a": "1", "b": "2"}, 3), id="spaces"),
+        pytest.param("load\t3 ", Sample("load", {}, 3), id="tab, and space at the end"),
         pytest.param("load 3\r", Sample("load", {}, 3), id="carriage return"),
         pytest.param("load 3 1700000000000", Sample("load", {}, 3), id="timestamp"),
         pytest.param("load 3 1700000000.123", Sample("load", {}, 3), id="timestamp in seconds"),
@@ -85,20 +85,20 @@ def test_a_page_that_begins_with_a_metric_mentions_it() -> None:
         pytest.param('load{a="x\\"y"} 3', Sample("load", {"a": 'x"y'}, 3), id="escaped quote"),
         pytest.param('load{a="x\\\\n"} 3', Sample("load", {"a": "x\\n"}, 3), id="escaped backslash"),
         pytest.param('load{a="x\\ny"} 3', Sample("load", {"a": "x\ny"}, 3), id="escaped line end"),
-        pytest.param('load{a="x}y,z=# 1"} 3', Sample("load", {"a": "x}y,z=# 1"}, 3), id="marks in a label"),
-        pytest.param('load{a=""} 3', Sample("load", {"a": ""}, 3), id="empty value of a label"),
+        pytest.param('load{a="x}y,z=# 1"} 3', Sample("load", {"a": "x}y,z=# 1"}, 3), id="punctuation in a label"),
+        pytest.param('load{a=""} 3', Sample("load", {"a": ""}, 3), id="empty label"),
         pytest.param('load{a="zug 🚂"} 3', Sample("load", {"a": "zug 🚂"}, 3), id="label not in ASCII"),
         pytest.param("load 1.5e+03", Sample("load", {}, 1500), id="exponent"),
         pytest.param("load -0.5", Sample("load", {}, -0.5), id="negative"),
-        pytest.param("load +Inf", Sample("load", {}, math.inf), id="infinite"),
-        pytest.param("load -Inf", Sample("load", {}, -math.inf), id="negatively infinite"),
+        pytest.param("load +Inf", Sample("load", {}, math.inf), id="infinity"),
+        pytest.param("load -Inf", Sample("load", {}, -math.inf), id="minus infinity"),
     ],
 )
 def test_a_line_is_read(line: str, expected: Sample) -> None:
     assert read(f"# TYPE load gauge\n{line}\n") == [expected]
 
 
-def test_not_a_number_is_read_as_that() -> None:
+def test_nan_is_read_as_nan() -> None:
     assert math.isnan(values("load NaN\n")[0])
 
 
@@ -118,16 +118,16 @@ def test_every_line_of_a_metric_is_read_in_order(page: bytes | str) -> None:
     assert values(page) == [1, 2]
 
 
-def test_a_metric_that_is_only_described_has_no_samples() -> None:
+def test_a_metric_with_only_a_description_has_no_samples() -> None:
     assert Exposition("# HELP load Load.\n# TYPE load gauge\n").samples(["load"]) == {}
 
 
-def test_only_the_metrics_wanted_are_given() -> None:
+def test_only_the_requested_metrics_are_returned() -> None:
     found = Exposition("one 1\ntwo 2\nthree 3\n").samples(["three", "one", "four"])
     assert {name: [sample.value for sample in samples] for name, samples in found.items()} == {"one": [1], "three": [3]}
 
 
-# -- what is no page
+# -- pages that are rejected
 
 
 @pytest.mark.parametrize(
@@ -145,13 +145,13 @@ def test_only_the_metrics_wanted_are_given() -> None:
         pytest.param(b"\x1f\x8b\x08\x00", "not UTF-8", id="compressed"),
     ],
 )
-def test_what_is_no_whole_page_is_refused(page: bytes, said: str) -> None:
+def test_an_incomplete_or_other_page_is_rejected(page: bytes, said: str) -> None:
     with pytest.raises(ScrapeError, match=said):
         Exposition(page)
 
 
 @pytest.mark.parametrize("cut", [1, 100, 5000, 53000])
-def test_a_real_page_that_is_cut_off_is_refused(cut: int) -> None:
+def test_a_real_page_that_is_cut_off_is_rejected(cut: int) -> None:
     page = VLLM.read_bytes()
     with pytest.raises(ScrapeError, match="is cut off"):
         Exposition(page[: page.index(b" ", cut)])
@@ -161,23 +161,23 @@ BAD = [
     pytest.param("load", id="no value, and the line ends"),
     pytest.param("load ", id="no value"),
     pytest.param("load many", id="no number"),
-    pytest.param("load 1_000", id="number as Python writes it"),
+    pytest.param("load 1_000", id="underscore in a number"),
     pytest.param("load 1 2 3", id="too many numbers"),
     pytest.param("load{a=1} 3", id="label without quotes"),
-    pytest.param('load{a="1} 3', id="label without its end"),
+    pytest.param('load{a="1} 3', id="label without a closing quote"),
     pytest.param('load{a="1" b="2"} 3', id="labels without a comma"),
     pytest.param('load{"a"="1"} 3', id="label in quotes"),
 ]
 
 
 @pytest.mark.parametrize("line", BAD[1:])
-def test_a_bad_line_spoils_its_metric(line: str) -> None:
+def test_a_bad_line_makes_its_metric_unreadable(line: str) -> None:
     with pytest.raises(ScrapeError, match="a line of the metrics page"):
         read(f"load 1\n{line}\nload 2\n")
 
 
 @pytest.mark.parametrize("line", BAD)
-def test_a_bad_line_does_not_spoil_other_metrics(line: str) -> None:
+def test_a_bad_line_does_not_affect_other_metrics(line: str) -> None:
     assert values(f"other 1\n{line}\nother 2\n", "other") == [1, 2]
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from ssl import SSLContext
+from ssl import SSLContext, create_default_context
+from typing import Any
 
 import orjson
 import pytest
 
+from app.domain.endpoint import Endpoint
 from app.fleet.models import ModelLists
 from app.transports.http.client import BufferedResponse
 from pointsman.testing import make_endpoint
@@ -15,28 +17,35 @@ LIST = {"object": "list", "data": [{"id": "small", "max_model_len": 4096}, {"id"
 
 
 class FakeHttp:
-    """Answers as it is told, and remembers what it was asked."""
+    """Returns or raises `response`, and remembers the requests."""
 
-    def __init__(self, answer: BufferedResponse | OSError) -> None:
-        self.answer = answer
-        self.asked: list[tuple[str, float]] = []
+    def __init__(self, response: BufferedResponse | OSError) -> None:
+        self.response = response
+        self.requests: list[tuple[Any, ...]] = []
 
-    async def get(self, url: str, *, timeout: float, tls: SSLContext | bool = True) -> BufferedResponse:  # noqa: ASYNC109
-        self.asked.append((url, timeout))
-        if isinstance(self.answer, OSError):
-            raise self.answer
-        return self.answer
+    async def get(
+        self,
+        url: str,
+        *,
+        timeout: float,  # noqa: ASYNC109
+        tls: SSLContext | bool = True,
+        socket: str | None = None,
+    ) -> BufferedResponse:
+        self.requests.append((url, timeout, tls, socket))
+        if isinstance(self.response, OSError):
+            raise self.response
+        return self.response
 
 
 def lists(body: bytes, status: int = 200) -> ModelLists:
     return ModelLists(FakeHttp(BufferedResponse(status, body)))
 
 
-async def test_the_names_are_the_ids_of_the_list() -> None:
+async def test_names_are_the_ids_in_the_list() -> None:
     assert await lists(orjson.dumps(LIST)).names(make_endpoint(), 1) == frozenset({"small", "large"})
 
 
-async def test_models_are_given_as_the_endpoint_describes_them() -> None:
+async def test_cards_are_the_endpoint_s_own_descriptions() -> None:
     assert await lists(orjson.dumps(LIST)).cards(make_endpoint(), 1) == LIST["data"]
 
 
@@ -44,10 +53,22 @@ async def test_an_empty_list_is_known() -> None:
     assert await lists(b'{"data": []}').names(make_endpoint(), 1) == frozenset()
 
 
-async def test_the_list_is_where_requests_go() -> None:
-    http = FakeHttp(BufferedResponse(200, b""))
-    await ModelLists(http).names(make_endpoint(address="::1", port=81), 0.5)
-    assert http.asked == [("http://[::1]:81/v1/models", 0.5)]
+@pytest.mark.parametrize(
+    ("endpoint", "url", "socket"),
+    [
+        pytest.param(make_endpoint(port=81), "http://127.0.0.1:81/v1/models", None, id="IPv4"),
+        pytest.param(make_endpoint(address="::1", port=81), "http://[::1]:81/v1/models", None, id="IPv6"),
+        pytest.param(Endpoint("a", "host", 81, tls=True), "https://host:81/v1/models", None, id="HTTPS"),
+        pytest.param(
+            make_endpoint(address="unix:/run/a", port=0), "http://localhost/v1/models", "/run/a", id="Unix socket"
+        ),
+    ],
+)
+async def test_the_list_is_read_where_requests_go(endpoint: Endpoint, url: str, socket: str | None) -> None:
+    http, tls = FakeHttp(BufferedResponse(200, b"")), create_default_context()
+    await ModelLists(http).names(endpoint, 0.5)
+    await ModelLists(http, tls).names(endpoint, 0.5)
+    assert http.requests == [(url, 0.5, True, socket), (url, 0.5, tls, socket)]
 
 
 @pytest.mark.parametrize(
@@ -62,16 +83,16 @@ async def test_the_list_is_where_requests_go() -> None:
         pytest.param(200, b'{"data": {"id": "small"}}', id="data is no list"),
     ],
 )
-async def test_an_endpoint_without_a_list_does_not_say(status: int, body: bytes) -> None:
+async def test_without_a_list_the_names_are_unknown(status: int, body: bytes) -> None:
     assert await lists(body, status).names(make_endpoint(), 1) is None
 
 
-async def test_what_is_no_model_is_left_out() -> None:
+async def test_entries_that_are_no_models_are_left_out() -> None:
     assert await lists(b'{"data": [1, null, {}, {"id": 5}, {"id": "small"}]}').names(make_endpoint(), 1) == frozenset(
         {"small"}
     )
 
 
-async def test_an_endpoint_that_does_not_answer_is_an_os_error() -> None:
+async def test_an_endpoint_that_does_not_respond_is_an_os_error() -> None:
     with pytest.raises(TimeoutError):
         await ModelLists(FakeHttp(TimeoutError())).names(make_endpoint(), 1)

@@ -1,4 +1,4 @@
-"""A router over a real pool, with plugins that do as they are told and an observer that writes down what it is told."""
+"""A router over a real pool, with fake plugins and an observer that records what it sees."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from app.domain.outcome import Outcome
 from app.domain.request import InferenceRequest
 from app.fleet.pool import EndpointPool
 from app.routing.in_flight import InFlightRequests
+from app.routing.observers import Observers, Report
 from app.routing.pipeline import Pipeline
 from app.routing.router import Router
 from app.scheduling.scheduler import Scheduler
@@ -30,7 +31,7 @@ class DefaultOnly(FakeProfilePicker):
 
 
 class Diary:
-    """An observer that writes down what it is told."""
+    """An observer that records what it sees."""
 
     def __init__(self, name: str = "", entries: list[Any] | None = None) -> None:
         self.name = name
@@ -56,7 +57,7 @@ class Diary:
 
 
 class Broken:
-    """An observer that raises whatever it is told."""
+    """An observer that raises every time."""
 
     def on_scheduled(self, *_: Any) -> None:
         raise LookupError("scheduled")
@@ -72,7 +73,7 @@ class Broken:
 
 
 class Setup:
-    """A router with all it works with at hand."""
+    """A router, and everything it works with."""
 
     def __init__(
         self,
@@ -84,41 +85,51 @@ class Setup:
         producer_deadline: float = 60.0,
     ) -> None:
         self.clock = FakeClock()
-        self.in_flight = InFlightRequests()
         self.diary = Diary()
         self.faults: list[PluginFault] = []
+        self.in_flight = InFlightRequests(self.faults.append)
         self.pool = EndpointPool(clock=self.clock, in_flight=self.in_flight.count)
         self.pool.replace_all(endpoints or ENDPOINTS)
         self.router = Router(
             pool=self.pool,
             in_flight=self.in_flight,
             clock=self.clock,
-            pipeline=make_pipeline([*observers, self.diary], producers, profile),
-            report=self.faults.append,
+            pipeline=make_pipeline([*observers, self.diary], producers, profile, report=self.faults.append),
             retries=retries,
             producer_deadline=producer_deadline,
         )
 
+    def next_router(self, *observers: Any) -> Router:
+        """The router of another configuration, over the same table of endpoints and with the same requests in flight."""
+        return Router(
+            pool=EndpointPool(clock=self.clock, in_flight=self.in_flight.count, table=self.pool.table),
+            in_flight=self.in_flight,
+            clock=self.clock,
+            pipeline=make_pipeline(observers),
+        )
+
     @property
     def entries(self) -> list[Any]:
-        """What the observers were told, in order."""
+        """What the observers saw, in order."""
         return self.diary.entries
 
     @property
     def counts(self) -> dict[str, int]:
-        """Requests in flight, by endpoint, those without any left out."""
+        """Requests in flight by endpoint, without those that have none."""
         found = {status.endpoint.name: self.in_flight.count(status.endpoint.name) for status in self.pool.statuses()}
         return {name: count for name, count in found.items() if count}
 
 
-def make_pipeline(observers: Sequence[Any] = (), producers: Sequence[Any] = (), profile: Any = None) -> Pipeline:
-    """A pipeline of one profile that picks the first endpoint; observers observe everything."""
-    named = [Named(f"observer-{row}", observer) for row, observer in enumerate(observers)]
+def make_pipeline(
+    observers: Sequence[Any] = (),
+    producers: Sequence[Any] = (),
+    profile: Any = None,
+    *,
+    report: Report = lambda _: None,
+) -> Pipeline:
+    """A pipeline of one profile that picks the first endpoint; plugins are called `observer-0`, `producer-0`, …"""
     return Pipeline(
         Scheduler(Named("handler", DefaultOnly()), {"default": profile or make_profile()}),
-        producers=[Named(f"producer-{row}", producer) for row, producer in enumerate(producers)],
-        on_scheduled=named,
-        on_first_byte=named,
-        on_finished=named,
-        on_refused=named,
+        Observers([Named(f"observer-{row}", observer) for row, observer in enumerate(observers)], report=report),
+        [Named(f"producer-{row}", producer) for row, producer in enumerate(producers)],
     )

@@ -1,4 +1,4 @@
-"""What follows from a failure: it is told, the endpoint is looked at, and one that takes no connection is down."""
+"""What follows from a failure: it is logged, the endpoint is checked, and one that accepts no connection is down."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from pointsman.testing import make_endpoint, make_request
 from tests.unit.routing.given import ENDPOINTS, Setup
 
 
-class Notes:
-    """Writes down what is to be done."""
+class Recorded(Failures):
+    """Records what is to be done about failures."""
 
     def __init__(self) -> None:
-        self.taken: list[Any] = []
-        self.failures = Failures(
-            mark_down=lambda endpoint, cause: self.taken.append(("down", endpoint, cause)),
-            suspect=lambda endpoint: self.taken.append(("suspect", endpoint)),
-            tell=lambda request, failure: self.taken.append(("tell", request, failure)),
+        self.done: list[Any] = []
+        super().__init__(
+            mark_down=lambda endpoint, cause: self.done.append(("down", endpoint, cause)),
+            suspect=lambda endpoint: self.done.append(("suspect", endpoint)),
+            log=lambda request, failure: self.done.append(("log", request, failure)),
         )
 
 
 REQUEST, ENDPOINT = make_request(), make_endpoint()
 
 
-def test_an_endpoint_that_takes_no_connection_is_down() -> None:
-    notes, failure = Notes(), UnreachableError("a", "refused")
-    notes.failures(REQUEST, ENDPOINT, failure)
-    assert notes.taken == [("tell", REQUEST, failure), ("down", ENDPOINT, "refused"), ("suspect", ENDPOINT)]
+def test_an_endpoint_that_accepts_no_connection_is_down() -> None:
+    failures, failure = Recorded(), UnreachableError("a", "refused")
+    failures(REQUEST, ENDPOINT, failure)
+    assert failures.done == [("log", REQUEST, failure), ("down", ENDPOINT, "refused"), ("suspect", ENDPOINT)]
 
 
 @pytest.mark.parametrize(
@@ -39,20 +39,20 @@ def test_an_endpoint_that_takes_no_connection_is_down() -> None:
     [UpstreamError("a", "reset"), UpstreamTimeoutError("a", "late"), DroppedError("a", "reset", reused=False)],
     ids=["failed", "late", "dropped"],
 )
-def test_an_endpoint_that_fails_otherwise_is_looked_at(failure: UpstreamError) -> None:
-    notes = Notes()
-    notes.failures(REQUEST, ENDPOINT, failure)
-    assert notes.taken == [("tell", REQUEST, failure), ("suspect", ENDPOINT)]
+def test_an_endpoint_that_fails_otherwise_is_only_checked(failure: UpstreamError) -> None:
+    failures = Recorded()
+    failures(REQUEST, ENDPOINT, failure)
+    assert failures.done == [("log", REQUEST, failure), ("suspect", ENDPOINT)]
 
 
-async def test_a_router_tells_of_the_endpoint_that_failed() -> None:
-    setup, notes = Setup(), Notes()
-    setup.router.on_failure = notes.failures
+async def test_a_router_reports_each_endpoint_that_failed() -> None:
+    setup, failures = Setup(), Recorded()
+    setup.router.on_failure = failures
     async with setup.router.route(REQUEST) as route:
         route.retry(UnreachableError("a", "refused"))
         route.served_by(ENDPOINTS[2].authority)
-        route.broken_off(UpstreamError("c", "broke off"))
-    assert [(what, given) for what, given, *_ in notes.taken if what != "tell"] == [
+        route.broken_off(UpstreamError("c", "connection reset"))
+    assert [(what, endpoint) for what, endpoint, *_ in failures.done if what != "log"] == [
         ("down", ENDPOINTS[0]),
         *(("suspect", endpoint) for endpoint in ENDPOINTS),
     ]

@@ -1,4 +1,4 @@
-"""The requests under way with one pipeline, whose end its plugins wait for."""
+"""The requests that run on one pipeline; its plugins are stopped after the last of them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pytest
 from app.domain.errors import NoEndpointsError, UpstreamError
 from app.routing.pipeline import OpenRoutes
 from pointsman.testing import make_request
-from tests.unit.routing.given import Setup, make_pipeline
+from tests.unit.routing.given import Setup
 
 
 async def ended(routes: OpenRoutes) -> bool:
-    """Whether the end is there, once everything went on as far as it can."""
+    """Whether `ended` returns, once everything went on as far as it can."""
     waiting = asyncio.create_task(routes.ended())
     for _ in range(5):
         await asyncio.sleep(0)
@@ -23,11 +23,11 @@ async def ended(routes: OpenRoutes) -> bool:
     return not waiting.cancelled()
 
 
-async def test_without_requests_the_end_is_there_at_once() -> None:
+async def test_without_requests_ended_returns_at_once() -> None:
     await OpenRoutes().ended()
 
 
-async def test_the_end_comes_with_the_last_request() -> None:
+async def test_ended_returns_after_the_last_request() -> None:
     routes, seen = OpenRoutes(), []
     for _ in range(3):
         routes.enter()
@@ -37,7 +37,7 @@ async def test_the_end_comes_with_the_last_request() -> None:
     assert (seen, await ended(routes)) == ([False] * 3, True)
 
 
-async def test_a_request_that_begins_when_the_last_one_ends_is_waited_for() -> None:
+async def test_ended_also_waits_for_a_request_that_begins_when_the_last_one_ends() -> None:
     routes = OpenRoutes()
     routes.enter()
     waiting = asyncio.create_task(routes.ended())
@@ -52,7 +52,7 @@ async def test_a_request_that_begins_when_the_last_one_ends_is_waited_for() -> N
     assert not early
 
 
-async def test_several_may_wait_for_the_end() -> None:
+async def test_several_tasks_may_wait() -> None:
     routes = OpenRoutes()
     routes.enter()
     waiting = [asyncio.create_task(routes.ended()) for _ in range(3)]
@@ -62,7 +62,7 @@ async def test_several_may_wait_for_the_end() -> None:
     assert await ended(routes)
 
 
-async def test_one_who_no_longer_waits_keeps_no_other_from_it() -> None:
+async def test_a_cancelled_wait_does_not_affect_others() -> None:
     routes = OpenRoutes()
     routes.enter()
     assert not await ended(routes)
@@ -111,7 +111,7 @@ async def test_a_request_is_open_while_its_facts_are_gathered() -> None:
     [asyncio.CancelledError(), LookupError("oh"), UpstreamError("a", "refused")],
     ids=lambda e: type(e).__name__,
 )
-async def test_a_request_that_ends_by_an_error_is_open_no_longer(error: BaseException) -> None:
+async def test_a_request_that_ends_with_an_error_is_no_longer_open(error: BaseException) -> None:
     setup = Setup()
     with pytest.raises(type(error)):
         async with setup.router.route(make_request()):
@@ -119,7 +119,7 @@ async def test_a_request_that_ends_by_an_error_is_open_no_longer(error: BaseExce
     assert await ended(setup.router.pipeline.open)
 
 
-async def test_a_request_that_was_refused_is_not_open() -> None:
+async def test_a_refused_request_is_not_open() -> None:
     setup = Setup()
     setup.pool.replace_all([])
     with pytest.raises(NoEndpointsError):
@@ -128,10 +128,9 @@ async def test_a_request_that_was_refused_is_not_open() -> None:
     assert await ended(setup.router.pipeline.open)
 
 
-async def test_a_request_is_open_with_the_pipeline_it_began_with() -> None:
+async def test_a_request_is_open_only_on_the_pipeline_of_its_router() -> None:
     setup = Setup()
-    before, after = setup.router.pipeline, make_pipeline()
+    before, after = setup.router.pipeline.open, setup.next_router().pipeline.open
     async with setup.router.route(make_request()):
-        setup.router.pipeline = after
-        within = (await ended(before.open), await ended(after.open))
-    assert (within, await ended(before.open)) == ((False, True), True)
+        within = (await ended(before), await ended(after))
+    assert (within, await ended(before)) == ((False, True), True)

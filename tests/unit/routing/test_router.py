@@ -1,4 +1,4 @@
-"""The life of one request: in flight exactly as long as it is, observers told exactly once."""
+"""The life of one request: counted in flight from the decision to the end, and observed exactly once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from app.domain.errors import (
 from app.domain.outcome import Ending
 from app.routing.router import Route
 from pointsman.testing import make_request
-from tests.unit.routing.given import ENDPOINTS, Broken, Diary, Setup, make_pipeline
+from tests.unit.routing.given import ENDPOINTS, Broken, Diary, Setup
 from tests.unit.scheduling.given import keep, make_profile
 
 DOWN = UpstreamError("a", "connection refused")
@@ -31,12 +31,12 @@ LEAVING: list[Any] = [
     pytest.param(asyncio.CancelledError(), Ending.CLIENT_LEFT, id="cancelled"),
     pytest.param(ConnectionResetError(), Ending.CLIENT_LEFT, id="client gone"),
     pytest.param(LookupError("a bug"), Ending.UPSTREAM_FAILED, id="bug"),
-    pytest.param(TimeoutError(), Ending.UPSTREAM_FAILED, id="broke off"),
+    pytest.param(TimeoutError(), Ending.UPSTREAM_FAILED, id="timeout"),
 ]
 
 
 async def relay(setup: Setup, *, leaving_by: BaseException | None = None) -> Route:
-    """Routes a request and leaves the block as told, whatever that raises."""
+    """Routes a request and leaves the block, by an error if one is given."""
     route = setup.router.route(make_request())
     with suppress(*[type(leaving_by)] if leaving_by else []):
         async with route:
@@ -46,7 +46,7 @@ async def relay(setup: Setup, *, leaving_by: BaseException | None = None) -> Rou
 
 
 async def refusal(setup: Setup, *, failures: int = 0) -> RoutingError:
-    """The error by which a request ends after as many failed attempts."""
+    """The error with which a request ends after this number of failed attempts."""
     with pytest.raises(RoutingError) as caught:
         async with setup.router.route(make_request()) as route:
             for _ in range(failures):
@@ -64,7 +64,7 @@ async def test_a_request_is_in_flight_within_the_block() -> None:
     assert setup.in_flight.total == 0
 
 
-async def test_a_request_is_in_flight_when_observers_hear_of_its_decision() -> None:
+async def test_a_request_is_in_flight_when_observers_see_its_decision() -> None:
     setup, seen = Setup(), []
     setup.diary.on_scheduled = lambda *_: seen.append(setup.counts)  # type: ignore[method-assign]
     await relay(setup)
@@ -82,7 +82,7 @@ async def test_a_request_is_not_in_flight_while_it_is_decided() -> None:
     assert seen == [0.0]
 
 
-async def test_a_request_is_out_of_flight_when_observers_hear_of_its_end() -> None:
+async def test_a_request_is_no_longer_in_flight_when_observers_see_its_end() -> None:
     setup, seen = Setup(), []
     setup.diary.on_finished = lambda *_: seen.append(setup.counts)  # type: ignore[method-assign]
     await relay(setup)
@@ -90,7 +90,7 @@ async def test_a_request_is_out_of_flight_when_observers_hear_of_its_end() -> No
 
 
 @pytest.mark.parametrize(("error", "ending"), LEAVING)
-async def test_no_way_out_leaves_a_request_in_flight(error: BaseException, ending: Ending) -> None:
+async def test_no_way_out_of_the_block_leaves_a_request_in_flight(error: BaseException, ending: Ending) -> None:
     setup = Setup()
     await relay(setup, leaving_by=error)
     assert (setup.in_flight.total, [outcome.ending for outcome in setup.diary.outcomes]) == (0, [ending])
@@ -153,17 +153,11 @@ async def test_a_refused_decision_leaves_nothing_in_flight(profile: Any) -> None
 # -- observers
 
 
-async def test_observers_are_told_in_the_order_of_events() -> None:
+async def test_observers_see_events_in_order() -> None:
     setup = Setup()
     async with setup.router.route(make_request()) as route:
         route.first_byte(200)
     assert setup.entries == ["scheduled a", "first byte a", "finished a"]
-
-
-async def test_observers_are_told_one_after_the_other() -> None:
-    entries: list[Any] = []
-    await relay(Setup(observers=[Diary("1 ", entries), Diary("2 ", entries)]))
-    assert entries == ["1 scheduled a", "2 scheduled a", "1 finished a", "2 finished a"]
 
 
 async def test_an_outcome_has_times_status_and_bytes() -> None:
@@ -186,13 +180,13 @@ async def test_the_transport_may_know_the_ending_better() -> None:
     assert [outcome.ending for outcome in setup.diary.outcomes] == [Ending.UPSTREAM_FAILED]
 
 
-async def test_an_end_without_an_error_is_complete() -> None:
+async def test_a_block_that_is_left_without_an_error_is_complete() -> None:
     setup = Setup()
     await relay(setup)
     assert [(o.ending, o.first_byte, o.status) for o in setup.diary.outcomes] == [(Ending.COMPLETED, None, None)]
 
 
-async def test_each_attempt_is_told_once_and_the_last_is_final() -> None:
+async def test_observers_see_the_end_of_each_attempt_and_the_last_one_is_final() -> None:
     setup = Setup()
     async with setup.router.route(make_request()) as route:
         route.retry(DOWN)
@@ -202,7 +196,7 @@ async def test_each_attempt_is_told_once_and_the_last_is_final() -> None:
     assert outcomes == [(failed, False, 1), (failed, False, 2), (completed, True, 3)]
 
 
-async def test_an_attempt_s_end_is_told_before_the_next_decision() -> None:
+async def test_observers_see_an_attempt_s_end_before_the_next_decision() -> None:
     setup = Setup()
     async with setup.router.route(make_request()) as route:
         route.retry(DOWN)
@@ -216,20 +210,20 @@ async def test_a_request_that_failed_everywhere_is_refused_once() -> None:
     assert [outcome.final for outcome in setup.diary.outcomes] == [False]
 
 
-async def test_a_refusal_within_the_block_is_no_final_end() -> None:
+async def test_an_attempt_that_ends_in_a_refusal_is_not_final() -> None:
     setup = Setup()
     await relay(setup, leaving_by=BodyTooLargeError(10))
     assert setup.entries == ["scheduled a", "finished a", "refused BodyTooLargeError"]
     assert [outcome.final for outcome in setup.diary.outcomes] == [False]
 
 
-async def test_a_refused_request_is_told_only_as_that() -> None:
+async def test_of_a_refused_request_observers_see_only_the_refusal() -> None:
     setup = Setup(profile=make_profile(filters=[keep()]))
     await refusal(setup)
     assert setup.entries == ["refused SaturatedError"]
 
 
-async def test_a_raising_observer_breaks_nothing_and_is_reported() -> None:
+async def test_a_failing_observer_is_reported_and_breaks_no_request() -> None:
     setup = Setup(observers=[Broken()])
     async with setup.router.route(make_request()) as route:
         route.first_byte(200)
@@ -238,20 +232,20 @@ async def test_a_raising_observer_breaks_nothing_and_is_reported() -> None:
     assert points == [("observer-0", point) for point in ("OnScheduled", "OnFirstByte", "OnFinished")]
 
 
-async def test_an_observer_that_raises_at_a_refusal_is_reported() -> None:
+async def test_an_observer_that_fails_at_a_refusal_is_reported() -> None:
     setup = Setup(observers=[Broken()], profile=make_profile(filters=[keep()]))
     error = await refusal(setup)
     assert (type(error), setup.entries) == (SaturatedError, ["refused SaturatedError"])
     assert [fault.extension_point for fault in setup.faults] == ["OnRefused"]
 
 
-async def test_a_scorer_s_fault_is_reported() -> None:
+async def test_a_failing_scorer_is_reported() -> None:
     setup = Setup(profile=make_profile(scorers=[LookupError("oh")]))
     await relay(setup)
     assert [(fault.plugin, fault.extension_point) for fault in setup.faults] == [("scorer-0", "Scorer")]
 
 
-async def test_a_failing_plugin_is_reported_and_refuses_the_request() -> None:
+async def test_a_failing_picker_is_reported_and_the_request_is_refused() -> None:
     setup = Setup(profile=make_profile(picker=LookupError("oh")))
     error = await refusal(setup)
     assert isinstance(error, PluginError)
@@ -261,7 +255,7 @@ async def test_a_failing_plugin_is_reported_and_refuses_the_request() -> None:
 # -- retries
 
 
-async def test_tried_endpoints_are_left_out() -> None:
+async def test_a_retry_goes_to_an_endpoint_that_was_not_tried() -> None:
     setup, tried = Setup(), []
     async with setup.router.route(make_request()) as route:
         for _ in range(2):
@@ -319,23 +313,23 @@ async def test_a_retry_sees_the_pool_as_it_is_now() -> None:
 
 
 class Finding:
-    """A producer that gives or raises what it is told, and remembers which facts it was given."""
+    """A producer that returns or raises `result`, and remembers how many facts it was given."""
 
-    def __init__(self, answer: Any) -> None:
-        self.answer = answer
+    def __init__(self, result: Any) -> None:
+        self.result = result
         self.asked = 0
         self.given: list[int] = []
 
     async def produce(self, request: Any, pool: Any) -> Any:
         self.asked += 1
         self.given.append(len(request.facts))
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return self.answer
+        if isinstance(self.result, Exception):
+            raise self.result
+        return self.result
 
 
 class Waiting:
-    """A producer that never comes to an end."""
+    """A producer that never ends."""
 
     def __init__(self) -> None:
         self.began = asyncio.Event()
@@ -356,15 +350,16 @@ async def test_a_producer_has_the_facts_of_those_before_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "result",
     [
         pytest.param(LookupError("oh"), id="exception"),
-        pytest.param(TimeoutError(), id="its own time-out"),
-        pytest.param([1, 2], id="no mapping"),
+        pytest.param(TimeoutError(), id="a timeout of its own"),
+        pytest.param([1, 2], id="not a mapping"),
+        pytest.param(None, id="nothing"),
     ],
 )
-async def test_a_producer_s_failure_costs_only_its_facts(answer: Any) -> None:
-    setup = Setup(producers=[Finding({"one": 1}), Finding(answer), Finding({"three": 3})])
+async def test_a_producer_s_failure_costs_only_its_facts(result: Any) -> None:
+    setup = Setup(producers=[Finding({"one": 1}), Finding(result), Finding({"three": 3})])
     assert await facts_of(setup) == ["one", "three"]
     assert [(fault.plugin, fault.extension_point) for fault in setup.faults] == [("producer-1", "Producer")]
 
@@ -376,10 +371,10 @@ async def test_the_deadline_costs_only_the_facts_not_found_yet() -> None:
 
 
 class Pausing(Finding):
-    """A producer that waits as often as it is told before it answers."""
+    """A producer that waits `pauses` times before it returns."""
 
-    def __init__(self, answer: Any, pauses: int = 1) -> None:
-        super().__init__(answer)
+    def __init__(self, result: Any, pauses: int = 1) -> None:
+        super().__init__(result)
         self.pauses = pauses
 
     async def produce(self, request: Any, pool: Any) -> Any:
@@ -391,7 +386,7 @@ class Pausing(Finding):
 
 
 @pytest.mark.parametrize("pauses", [0, 1, 3])
-async def test_producers_that_wait_stand_between_those_that_do_not(pauses: int) -> None:
+async def test_producers_that_wait_and_others_run_in_order(pauses: int) -> None:
     last = Finding({"three": 3})
     setup = Setup(producers=[Finding({"one": 1}), Pausing({"two": 2}, pauses), last])
     assert (await facts_of(setup), last.given, setup.faults) == (["one", "three", "two"], [2], [])
@@ -403,43 +398,43 @@ async def test_several_producers_may_wait() -> None:
 
 
 @pytest.mark.parametrize(
-    "answer", [pytest.param(LookupError("oh"), id="exception"), pytest.param([1], id="no mapping")]
+    "result", [pytest.param(LookupError("oh"), id="exception"), pytest.param([1], id="not a mapping")]
 )
-async def test_a_failure_after_waiting_costs_only_its_facts(answer: Any) -> None:
-    setup = Setup(producers=[Pausing(answer), Pausing({"two": 2})])
+async def test_a_failure_after_waiting_costs_only_its_facts(result: Any) -> None:
+    setup = Setup(producers=[Pausing(result), Pausing({"two": 2})])
     assert (await facts_of(setup), [fault.plugin for fault in setup.faults]) == (["two"], ["producer-0"])
 
 
 class Stubborn(Waiting):
-    """A producer that goes on when it is cancelled."""
+    """A producer that ignores cancellation."""
 
     async def produce(self, request: Any, pool: Any) -> Any:
         with suppress(asyncio.CancelledError):
             await super().produce(request, pool)
 
 
-async def test_a_producer_that_hides_the_deadline_does_not_free_others_from_it() -> None:
+async def test_a_producer_that_ignores_the_deadline_does_not_extend_it_for_others() -> None:
     setup = Setup(producers=[Stubborn(), Waiting()], producer_deadline=0.001)
     async with asyncio.timeout(1):
         assert await facts_of(setup) == []
 
 
-# -- requests without hope
+# -- requests that no endpoint can serve
 
 
-async def test_an_empty_pool_has_no_endpoint() -> None:
+async def test_with_an_empty_pool_a_request_is_refused() -> None:
     setup = Setup()
     setup.pool.replace_all([])
     assert isinstance(await refusal(setup), NoEndpointsError)
 
 
-async def test_a_pool_that_is_down_has_no_endpoint() -> None:
+async def test_if_all_endpoints_are_down_a_request_is_refused() -> None:
     setup = Setup(ENDPOINTS[0])
     setup.pool.mark_down(ENDPOINTS[0], "gone")
     assert isinstance(await refusal(setup), NoEndpointsError)
 
 
-async def test_a_pool_that_goes_down_while_a_producer_works_has_no_endpoint() -> None:
+async def test_if_all_endpoints_go_down_while_a_producer_runs_the_request_is_refused() -> None:
     setup = Setup(ENDPOINTS[0], producers=[Finding({})])
     producer = setup.router.pipeline.producers[0].plugin
     producer.produce = lambda *_: takes_down(setup)  # type: ignore[method-assign]
@@ -472,32 +467,68 @@ async def test_an_endpoint_whose_list_is_unknown_may_serve_any_model() -> None:
     assert (await relay(setup)).endpoint.name == "b"
 
 
-async def test_a_model_is_not_called_missing_as_long_as_one_list_is_unknown() -> None:
+async def test_while_one_list_is_unknown_a_model_is_not_reported_as_missing() -> None:
     setup = Setup(*ENDPOINTS[:2])
     setup.pool.record_models(ENDPOINTS[0], frozenset({"other"}))
     setup.pool.mark_down(ENDPOINTS[1], "gone")
     assert isinstance(await refusal(setup), NoEndpointsError)
 
 
-async def test_lists_are_asked_for_again_before_a_model_is_called_missing() -> None:
+@pytest.mark.parametrize(
+    ("models", "refreshed", "error"),
+    [
+        pytest.param({"other"}, {"other", "demo"}, None, id="it has it now"),
+        pytest.param({"other"}, {"more"}, ModelNotFoundError, id="it still lacks it"),
+    ],
+)
+async def test_lists_are_refreshed_before_a_model_is_reported_as_missing(
+    models: set[str], refreshed: set[str], error: type[RoutingError] | None
+) -> None:
     setup = Setup(ENDPOINTS[0])
-    setup.pool.record_models(ENDPOINTS[0], frozenset({"other"}))
+    setup.pool.record_models(ENDPOINTS[0], frozenset(models))
 
-    async def ask() -> None:
-        setup.pool.record_models(ENDPOINTS[0], frozenset({"other", "demo"}))
+    async def refresh() -> None:
+        setup.pool.record_models(ENDPOINTS[0], frozenset(refreshed))
 
-    setup.pool.ask_models_with(ask)
-    assert (await relay(setup)).endpoint.name == "a"
+    setup.router.refresh_models = refresh
+    if error is None:
+        assert (await relay(setup)).endpoint.name == "a"
+    else:
+        assert isinstance(await refusal(setup), error)
 
 
-async def test_a_request_that_names_no_model_goes_anywhere() -> None:
+@pytest.mark.parametrize(
+    ("models", "down"),
+    [
+        pytest.param(frozenset({"demo"}), False, id="an endpoint serves the model"),
+        pytest.param(None, False, id="the list is unknown"),
+        pytest.param(frozenset({"demo"}), True, id="the endpoint that has the model is down"),
+    ],
+)
+async def test_lists_are_not_refreshed_if_a_model_is_not_missing(models: frozenset[str] | None, down: bool) -> None:
+    setup, refreshed = Setup(ENDPOINTS[0]), []
+
+    async def refresh() -> None:
+        refreshed.append("lists")
+
+    setup.router.refresh_models = refresh
+    setup.pool.record_models(ENDPOINTS[0], models)
+    if down:
+        setup.pool.mark_down(ENDPOINTS[0], "gone")
+        assert isinstance(await refusal(setup), NoEndpointsError)
+    else:
+        await relay(setup)
+    assert refreshed == []
+
+
+async def test_a_request_without_a_model_goes_anywhere() -> None:
     setup = Setup(ENDPOINTS[0])
     setup.pool.record_models(ENDPOINTS[0], frozenset({"other"}))
     async with setup.router.route(make_request(model="")) as route:
         assert route.endpoint.name == "a"
 
 
-async def test_a_request_without_hope_costs_no_producer_any_work() -> None:
+async def test_producers_do_not_run_for_a_request_that_no_endpoint_can_serve() -> None:
     producer = Finding({})
     setup = Setup(producers=[producer])
     setup.pool.replace_all([])
@@ -511,33 +542,23 @@ async def test_a_profile_picker_may_refuse_a_request() -> None:
     assert isinstance(await refusal(setup), BadRequestError)
 
 
-# -- a change of configuration
+# -- two configurations
 
 
-async def test_a_request_keeps_the_pipeline_it_began_with() -> None:
-    setup, later = Setup(), Diary()
+async def test_a_request_counts_as_in_flight_for_the_router_of_another_configuration() -> None:
+    setup, diary = Setup(), Diary()
+    following, seen = setup.next_router(diary), []
     async with setup.router.route(make_request()) as route:
-        setup.router.pipeline = make_pipeline([later])
-        route.first_byte(200)
-        route.retry(DOWN)
-    assert (len(setup.entries), later.entries) == (5, [])
+        async with following.route(make_request()) as other:
+            seen.append((setup.counts, other.decision.results["default"].scored.candidates.in_flight.tolist()))
+            route.retry(DOWN)
+            seen.append((setup.counts, following.pool.candidates().in_flight.tolist()))
+    assert seen == [({"a": 2}, [1, 0, 0]), ({"a": 1, "b": 1}, [1, 1, 0])]
+    assert (setup.in_flight.total, len(setup.entries), diary.entries) == (0, 4, ["scheduled a", "finished a"])
 
 
-async def test_the_next_request_has_the_new_pipeline() -> None:
-    setup, later = Setup(), Diary()
-    setup.router.pipeline = make_pipeline([later])
-    await relay(setup)
-    assert (setup.entries, later.entries) == ([], ["scheduled a", "finished a"])
-
-
-class Silent:
-    """A producer that forgets to answer."""
-
-    async def produce(self, request, pool):
-        return None
-
-
-async def test_a_producer_that_answers_none_is_told() -> None:
-    setup = Setup(producers=[Silent()])
-    assert await facts_of(setup) == []
-    assert "it returned None" in str(setup.faults[0].cause)
+async def test_an_endpoint_that_one_router_marks_down_is_no_candidate_for_the_other() -> None:
+    setup = Setup()
+    setup.pool.mark_down(ENDPOINTS[0], "refused")
+    async with setup.next_router().route(make_request()) as route:
+        assert route.endpoint.name == "b"

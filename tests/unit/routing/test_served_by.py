@@ -1,4 +1,4 @@
-"""A request that a proxy went on with by itself: counted where it is, and each endpoint's end told once."""
+"""A proxy that tries another endpoint by itself: the request counts where it is, and each attempt is reported once."""
 
 from __future__ import annotations
 
@@ -10,32 +10,34 @@ import pytest
 
 from app.domain.endpoint import Endpoint
 from app.domain.errors import UnreachableError, UpstreamError
+from app.domain.named import Named
 from app.domain.outcome import Ending
 from app.domain.request import InferenceRequest
 from app.domain.usage import Usage
 from app.routing.router import Route
+from app.scheduling.scheduler import Scheduler
 from pointsman.testing import make_request
 from tests.unit.routing.given import ENDPOINTS, Broken, Setup
-from tests.unit.scheduling.given import make_profile
+from tests.unit.scheduling.given import FakeProfilePicker, make_profile
 
 A, B, C = (endpoint.authority for endpoint in ENDPOINTS)
 FAILED, COMPLETED = (Ending.UPSTREAM_FAILED, False), (Ending.COMPLETED, True)
 
 
 class Given(Setup):
-    """A router that writes down the failures that it is told of."""
+    """A router whose failures are recorded."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         self.failures: list[tuple[str, UpstreamError]] = []
-        self.router.on_failure = self._note
+        self.router.on_failure = self._record
 
-    def _note(self, request: InferenceRequest, endpoint: Endpoint, failure: UpstreamError) -> None:
+    def _record(self, request: InferenceRequest, endpoint: Endpoint, failure: UpstreamError) -> None:
         assert request.id == "test"
         self.failures.append((endpoint.name, failure))
 
     async def serve(self, *addresses: str) -> Route:
-        """A request that is said to be served at these addresses, one after the other."""
+        """A request that the proxy reports at these addresses, one after the other."""
         async with self.router.route(make_request()) as route:
             for address in addresses:
                 route.served_by(address)
@@ -58,22 +60,22 @@ class Given(Setup):
         pytest.param(A, "a", [], id="the first"),
         pytest.param(B, "ab", ["a"], id="the second"),
         pytest.param(C, "abc", ["a", "b"], id="the third"),
-        pytest.param("10.9.9.9:80", "a", [], id="nobody"),
-        pytest.param("", "a", [], id="nothing"),
+        pytest.param("10.9.9.9:80", "a", [], id="unknown"),
+        pytest.param("", "a", [], id="empty"),
         pytest.param("b", "a", [], id="a name"),
     ],
 )
-async def test_a_request_goes_down_the_list_to_who_served_it(address: str, names: str, failed: list[str]) -> None:
+async def test_endpoints_before_the_one_that_served_have_failed(address: str, names: str, failed: list[str]) -> None:
     setup = Given()
     route = await setup.serve(address)
     *before, last = names
-    told = [entry for name in before for entry in (f"scheduled {name}", f"finished {name}")]
-    assert setup.entries == [*told, f"scheduled {last}", f"first byte {last}", f"finished {last}"]
+    failures = [entry for name in before for entry in (f"scheduled {name}", f"finished {name}")]
+    assert setup.entries == [*failures, f"scheduled {last}", f"first byte {last}", f"finished {last}"]
     assert (setup.failed, setup.endings) == (failed, [*[FAILED] * len(before), COMPLETED])
     assert (route.endpoint.name, route.attempts) == (last, len(names))
 
 
-async def test_it_is_in_flight_where_it_is() -> None:
+async def test_the_request_is_in_flight_where_the_proxy_sent_it() -> None:
     setup, seen = Given(), []
     async with setup.router.route(make_request()) as route:
         for address in (A, B, B, C):
@@ -82,13 +84,13 @@ async def test_it_is_in_flight_where_it_is() -> None:
     assert seen == [{"a": 1}, {"b": 1}, {"b": 1}, {"c": 1}]
 
 
-async def test_it_may_be_told_again_and_again() -> None:
+async def test_the_proxy_may_report_again() -> None:
     setup = Given()
     await setup.serve(B, B, C)
     assert setup.endings == [FAILED, FAILED, COMPLETED]
 
 
-async def test_what_is_left_of_the_list_stays() -> None:
+async def test_the_rest_of_the_list_stays() -> None:
     setup = Given()
     async with setup.router.route(make_request()) as route:
         route.served_by(B)
@@ -96,14 +98,14 @@ async def test_what_is_left_of_the_list_stays() -> None:
         assert route.decision.results[route.decision.primary].scored.candidates.names == ("a", "b", "c")
 
 
-async def test_an_endpoint_that_is_not_on_the_list_may_have_served() -> None:
+async def test_an_endpoint_outside_the_list_may_have_served() -> None:
     setup = Given(profile=make_profile(picker=lambda scored: scored.candidates[:2]))
     await setup.serve(C)
     assert setup.entries == ["scheduled a", "finished a", "scheduled c", "first byte c", "finished c"]
     assert setup.failed == ["a"]
 
 
-async def test_who_comes_before_it_may_be_told_of_late() -> None:
+async def test_an_endpoint_outside_the_list_replaces_the_whole_list() -> None:
     setup = Given(profile=make_profile(picker=lambda scored: scored.candidates[1:]))
     route = await setup.serve(A)
     assert (setup.failed, route.decision.endpoints) == (["b"], ENDPOINTS[:1])
@@ -118,18 +120,18 @@ async def test_an_endpoint_on_the_list_may_have_left_the_pool() -> None:
     assert setup.in_flight.total == 0
 
 
-async def test_an_endpoint_that_is_down_and_not_on_the_list_is_nobody() -> None:
+async def test_an_endpoint_outside_the_list_that_is_down_is_unknown() -> None:
     setup = Given(profile=make_profile(picker=lambda scored: scored.candidates[:1]))
     setup.pool.mark_down(ENDPOINTS[2], "gone")
     await setup.serve(C)
     assert setup.failed == []
 
 
-async def test_the_failure_says_that_the_proxy_went_on() -> None:
+async def test_the_failure_says_that_the_proxy_tried_another_endpoint() -> None:
     setup = Given()
     await setup.serve(B)
     ((name, failure),) = setup.failures
-    assert (name, failure.endpoint, failure.cause) == ("a", "a", "the proxy went on to another one")
+    assert (name, failure.endpoint, failure.cause) == ("a", "a", "the proxy tried another endpoint")
     assert type(failure) is UpstreamError
 
 
@@ -149,7 +151,7 @@ async def test_all_attempts_have_the_same_arrival() -> None:
     assert [(outcome.duration, outcome.first_byte) for outcome in setup.diary.outcomes] == [(2, None), (5, 2)]
 
 
-async def test_a_plugin_s_fault_is_reported_once() -> None:
+async def test_a_plugin_fault_is_reported_once() -> None:
     setup = Given(profile=make_profile(scorers=[LookupError("oh")]))
     await setup.serve(C)
     assert [fault.plugin for fault in setup.faults] == ["scorer-0"]
@@ -158,8 +160,8 @@ async def test_a_plugin_s_fault_is_reported_once() -> None:
 # -- failures
 
 
-async def test_a_failure_too_late_for_another_endpoint_ends_the_request() -> None:
-    setup, failure = Given(), UpstreamError("a", "broke off")
+async def test_a_failure_after_the_response_began_ends_the_request() -> None:
+    setup, failure = Given(), UpstreamError("a", "connection reset")
     async with setup.router.route(make_request()) as route:
         route.first_byte(200)
         route.broken_off(failure)
@@ -167,7 +169,7 @@ async def test_a_failure_too_late_for_another_endpoint_ends_the_request() -> Non
     assert setup.endings == [(Ending.UPSTREAM_FAILED, True)]
 
 
-async def test_a_failure_that_is_raised_as_well_is_a_refusal() -> None:
+async def test_a_failure_that_is_also_raised_is_a_refusal() -> None:
     setup, failure = Given(), UpstreamError("a", "reset")
     with suppress(UpstreamError):
         async with setup.router.route(make_request()) as route:
@@ -177,7 +179,7 @@ async def test_a_failure_that_is_raised_as_well_is_a_refusal() -> None:
     assert setup.diary.refusals == [failure]
 
 
-async def test_each_endpoint_that_fails_before_a_retry_is_told() -> None:
+async def test_each_failure_before_a_retry_is_reported() -> None:
     setup = Given()
     failures = [UnreachableError("a", "refused"), UpstreamError("b", "reset")]
     async with setup.router.route(make_request()) as route:
@@ -186,7 +188,7 @@ async def test_each_endpoint_that_fails_before_a_retry_is_told() -> None:
     assert setup.failures == list(zip("ab", failures, strict=True))
 
 
-async def test_the_last_failure_is_told_as_well() -> None:
+async def test_the_last_failure_is_reported_too() -> None:
     setup, failure = Given(retries=0), UpstreamError("a", "reset")
     with pytest.raises(UpstreamError):
         async with setup.router.route(make_request()) as route:
@@ -194,7 +196,7 @@ async def test_the_last_failure_is_told_as_well() -> None:
     assert setup.failures == [("a", failure)]
 
 
-async def test_a_router_need_not_be_told_what_to_do_with_failures() -> None:
+async def test_failures_need_not_be_reported_to_anything() -> None:
     setup = Setup()
     async with setup.router.route(make_request()) as route:
         route.served_by(B)
@@ -202,10 +204,10 @@ async def test_a_router_need_not_be_told_what_to_do_with_failures() -> None:
     assert setup.entries[-1] == "finished b"
 
 
-# -- what it cost
+# -- usage
 
 
-async def test_an_outcome_says_what_the_answer_cost() -> None:
+async def test_an_outcome_has_the_last_usage() -> None:
     setup = Given()
     async with setup.router.route(make_request()) as route:
         route.used(Usage(7))
@@ -213,7 +215,7 @@ async def test_an_outcome_says_what_the_answer_cost() -> None:
     assert [outcome.usage for outcome in setup.diary.outcomes] == [Usage(7, 3)]
 
 
-async def test_what_is_not_known_is_none() -> None:
+async def test_unknown_usage_is_none() -> None:
     setup = Given()
     async with setup.router.route(make_request()) as route:
         route.used(None)
@@ -221,12 +223,17 @@ async def test_what_is_not_known_is_none() -> None:
     assert [outcome.usage for outcome in setup.diary.outcomes] == [None, None]
 
 
-async def test_a_decision_s_other_profiles_stay_as_they_are() -> None:
+# -- several profiles
+
+
+async def test_the_results_of_other_profiles_stay() -> None:
     setup = Given()
+    profiles = {name: make_profile(name) for name in ("other", "default")}
+    scheduler = Scheduler(Named("handler", FakeProfilePicker(["other", "default"])), profiles)
+    setup.router.pipeline = replace(setup.router.pipeline, scheduler=scheduler)
     async with setup.router.route(make_request()) as route:
-        decision = route.decision
-        other = replace(decision.results["default"], profile="other")
-        route.decision = replace(decision, results={"other": other, **decision.results})
+        before = route.decision.results["other"]
         route.served_by(B)
-        assert list(route.decision.results) == ["other", "default"]
-        assert route.decision.results["other"] is other
+        assert (list(route.decision.results), route.endpoint) == (["other", "default"], ENDPOINTS[1])
+        assert route.decision.results["other"] is before
+    assert setup.in_flight.total == 0

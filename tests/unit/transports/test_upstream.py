@@ -1,4 +1,4 @@
-"""The connection to endpoints: which failure is which."""
+"""Requests to endpoints over pooled connections: which failure has which error, and which connection is used."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import asyncio
 import errno
 import socket
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from app.domain.errors import UnreachableError, UpstreamError, UpstreamTimeoutError
 from app.transports.http.codec.events import End
+from app.transports.http.host_pools import HostPools
 from app.transports.http.upstream import (
     ConnectionLimits,
     DroppedError,
@@ -20,6 +22,7 @@ from app.transports.http.upstream import (
     Timeouts,
     Upstream,
 )
+from app.transports.tls import ClientTls, client_context
 from pointsman.testing import make_endpoint
 from tests.support.running import until
 
@@ -51,15 +54,21 @@ async def endpoint(serve: Serve) -> AsyncIterator[Endpoint]:
         server.close()  # without waiting: from Python 3.12 on that waits for connections that hang on purpose
 
 
-@asynccontextmanager
-async def upstream(
-    *, connect: float = 20.0, response: float = 20.0, idle: float = 20.0, limits: ConnectionLimits | None = None
-) -> AsyncIterator[Upstream]:
-    made = Upstream(patience=Timeouts(connect, response, idle), limits=limits or ConnectionLimits(idle=20.0))
-    try:
-        yield made
-    finally:
-        await made.close()
+FAR = Timeouts(20.0, 20.0, 20.0)
+
+
+@pytest.fixture
+async def pools() -> AsyncIterator[HostPools]:
+    """The connections of the process."""
+    pools = HostPools()
+    yield pools
+    await pools.close()
+    await until(lambda: not any(pool.connections for pool in pools._pools.values()))
+
+
+def upstream(pools: HostPools, timeouts: Timeouts = FAR, *, connections: int = 0, keep_alive: float = 20.0) -> Upstream:
+    """Requests under one configuration."""
+    return Upstream(pools=pools, timeouts=timeouts, limits=ConnectionLimits(connections, keep_alive))
 
 
 class Writer:
@@ -68,8 +77,8 @@ class Writer:
     def __init__(self) -> None:
         self.got = b""
 
-    def write(self, pieces: list[bytes], end: End | None = None) -> None:
-        self.got += b"".join(pieces)
+    def write(self, chunks: list[bytes], end: End | None = None) -> None:
+        self.got += b"".join(chunks)
 
     def attach(self, source: Response) -> None:
         pass
@@ -79,7 +88,8 @@ def post(body: bytes = b"") -> OutgoingRequest:
     return OutgoingRequest("POST", "/v1/x?y=%2F", [(b"a", b"b")], body)
 
 
-async def answer(one: Upstream, to: Endpoint, body: bytes = b"", *, fresh: bool = False) -> bytes:
+async def send(one: Upstream, to: Endpoint, body: bytes = b"", *, fresh: bool = False) -> bytes:
+    """The body of the response to a request."""
     begun = await one.send(to, post(body), fresh=fresh)
     writer: Any = Writer()
     try:
@@ -100,7 +110,7 @@ async def hang(reader: asyncio.StreamReader) -> None:
     await reader.read()
 
 
-async def whole(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     await head_of(reader)
     writer.write(HEAD + b"done")
     await writer.drain()
@@ -115,31 +125,29 @@ async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     await hang(reader)
 
 
-async def no_http(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def not_http(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     await head_of(reader)
     writer.write(b"SSH-2.0-OpenSSH\r\n\r\n")
     await writer.drain()
 
 
-async def break_off(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def half_a_body(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     await head_of(reader)
     writer.write(HEAD + b"do")
     await writer.drain()
 
 
 async def stall(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    await head_of(reader)
-    writer.write(HEAD + b"do")
-    await writer.drain()
+    await half_a_body(reader, writer)
     await hang(reader)
 
 
-async def test_an_answer_comes_whole() -> None:
-    async with endpoint(whole) as to, upstream() as one:
-        assert await answer(one, to) == b"done"
+async def test_a_response_arrives_whole(pools: HostPools) -> None:
+    async with endpoint(respond) as to:
+        assert await send(upstream(pools), to) == b"done"
 
 
-async def test_a_request_is_sent_as_it_came() -> None:
+async def test_a_request_is_sent_as_it_came(pools: HostPools) -> None:
     heads: list[bytes] = []
 
     async def record(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -147,17 +155,17 @@ async def test_a_request_is_sent_as_it_came() -> None:
         writer.write(HEAD + b"done")
         await writer.drain()
 
-    async with endpoint(record) as to, upstream() as one:
-        await answer(one, to)
+    async with endpoint(record) as to:
+        await send(upstream(pools), to)
     host = to.authority.encode()
     assert heads == [b"POST /v1/x?y=%2F HTTP/1.1\r\nhost: " + host + b"\r\na: b\r\ncontent-length: 0\r\n\r\n"]
 
 
 @pytest.mark.parametrize(
     "size",
-    [pytest.param(5, id="small"), pytest.param(65_536, id="middling"), pytest.param(3_000_000, id="large")],
+    [pytest.param(5, id="small"), pytest.param(65_536, id="medium"), pytest.param(3_000_000, id="large")],
 )
-async def test_a_body_is_sent_whole_with_its_length(size: int) -> None:
+async def test_a_body_is_sent_whole_with_its_length(pools: HostPools, size: int) -> None:
     received = asyncio.get_running_loop().create_future()
 
     async def record(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -166,106 +174,91 @@ async def test_a_body_is_sent_whole_with_its_length(size: int) -> None:
         writer.write(HEAD + b"done")
         await writer.drain()
 
-    async with endpoint(record) as to, upstream() as one:
-        await answer(one, to, b"x" * size)
+    async with endpoint(record) as to:
+        await send(upstream(pools), to, b"x" * size)
     assert await received == (True, b"x" * size)
 
 
-async def test_where_nothing_listens_is_unreachable() -> None:
+SOON = Timeouts(20.0, 0.05, 0.05)
+
+
+@pytest.mark.parametrize(
+    ("serve", "timeouts", "kind", "message"),
+    [
+        pytest.param(close_at_once, FAR, DroppedError, "closed the connection", id="closed without a response"),
+        pytest.param(not_http, FAR, UpstreamError, "not valid HTTP", id="not HTTP"),
+        pytest.param(say_nothing, SOON, UpstreamTimeoutError, r"0\.05 s", id="no response in time"),
+        pytest.param(half_a_body, FAR, UpstreamError, "before the end of its response", id="closed within the body"),
+        pytest.param(stall, SOON, UpstreamError, r"nothing more for 0\.05 s", id="stalled within the body"),
+    ],
+)
+async def test_each_failure_has_its_error(
+    pools: HostPools, serve: Serve, timeouts: Timeouts, kind: type[UpstreamError], message: str
+) -> None:
+    async with endpoint(serve) as to:
+        with pytest.raises(UpstreamError, match=message) as caught:
+            await send(upstream(pools, timeouts), to)
+    assert (type(caught.value), caught.value.endpoint) == (kind, "e")
+    assert not getattr(caught.value, "reused", False)
+
+
+async def test_an_address_where_nothing_listens_is_unreachable(pools: HostPools) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         to = make_endpoint("e", port=taken.getsockname()[1])
-        async with upstream() as one:
-            with pytest.raises(UnreachableError):
-                await answer(one, to)
+        with pytest.raises(UnreachableError):
+            await send(upstream(pools), to)
 
 
-async def test_without_an_answer_the_request_is_dropped() -> None:
-    async with endpoint(close_at_once) as to, upstream() as one:
-        with pytest.raises(DroppedError) as caught:
-            await answer(one, to)
-    assert (caught.value.endpoint, caught.value.reused) == ("e", False)
-
-
-async def test_what_is_no_answer_is_a_failure() -> None:
-    async with endpoint(no_http) as to, upstream() as one:
-        with pytest.raises(UpstreamError, match="not valid HTTP") as caught:
-            await answer(one, to)
-    assert type(caught.value) is UpstreamError
-
-
-async def test_a_request_dropped_on_an_idle_connection_says_so() -> None:
+async def test_a_request_dropped_on_an_idle_connection_says_so(pools: HostPools) -> None:
     async def once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await head_of(reader)
         writer.write(HEAD + b"done")
         await writer.drain()
         await head_of(reader)
 
-    async with endpoint(once) as to, upstream() as one:
-        await answer(one, to)
+    async with endpoint(once) as to:
+        one = upstream(pools)
+        await send(one, to)
         with pytest.raises(DroppedError) as caught:
-            await answer(one, to)
+            await send(one, to)
     assert caught.value.reused
 
 
-async def test_an_answer_that_does_not_begin_is_a_timeout() -> None:
-    async with endpoint(say_nothing) as to, upstream(response=0.05) as one:
-        with pytest.raises(UpstreamTimeoutError, match=r"0\.05 s"):
-            await answer(one, to)
-
-
-async def test_an_answer_that_breaks_off_is_a_failure() -> None:
-    async with endpoint(break_off) as to, upstream() as one:
-        with pytest.raises(UpstreamError, match="broke off"):
-            await answer(one, to)
-
-
-async def test_an_answer_that_stalls_is_a_failure() -> None:
-    async with endpoint(stall) as to, upstream(idle=0.05) as one:
-        with pytest.raises(UpstreamError, match=r"no more for 0\.05 s"):
-            await answer(one, to)
-
-
-async def test_an_upstream_that_was_not_used_can_be_closed() -> None:
-    async with upstream() as one:
-        await one.close()
-
-
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.EADDRNOTAVAIL])
-async def test_a_want_of_something_here_is_not_the_endpoints_fault(
-    number: int, monkeypatch: pytest.MonkeyPatch
+async def test_a_local_shortage_is_not_the_endpoint_s_fault(
+    pools: HostPools, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def no_more(*_: object, **__: object) -> None:
         raise OSError(number, "None left")
 
     monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", no_more)
-    async with upstream() as one:
-        with pytest.raises(UpstreamError, match="no connection from here: None left") as caught:
-            await answer(one, make_endpoint())
+    with pytest.raises(UpstreamError, match="no connection from here: None left") as caught:
+        await send(upstream(pools), make_endpoint())
     assert not isinstance(caught.value, UnreachableError)
 
 
-async def test_a_connection_that_does_not_open_in_time_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_connection_that_does_not_open_in_time_is_unreachable(
+    pools: HostPools, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def never(*_: object, **__: object) -> None:
         await asyncio.Event().wait()
 
     monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", never)
-    async with upstream(connect=0.01) as one:
-        with pytest.raises(UnreachableError):
-            await answer(one, make_endpoint())
+    with pytest.raises(UnreachableError):
+        await send(upstream(pools, Timeouts(0.01, 20.0, 20.0)), make_endpoint())
 
 
-async def test_a_name_that_can_be_none_is_unreachable() -> None:
-    async with upstream() as one:
-        with pytest.raises(UnreachableError, match="can't be a host name"):
-            await answer(one, make_endpoint("e", address="a" * 64 + ".example"))
+async def test_an_invalid_host_name_is_unreachable(pools: HostPools) -> None:
+    with pytest.raises(UnreachableError, match="can't be a host name"):
+        await send(upstream(pools), make_endpoint("e", address="a" * 64 + ".example"))
 
 
 # -- the connections
 
 
 class Counting:
-    """An endpoint that answers all requests of all connections, and counts both."""
+    """An endpoint that responds to all requests of all connections, and counts both."""
 
     def __init__(self) -> None:
         self.connections = self.requests = self.open = 0
@@ -287,72 +280,97 @@ class Counting:
             self.open -= 1
 
 
-async def test_a_connection_is_used_again() -> None:
+async def test_a_connection_is_reused(pools: HostPools) -> None:
     counting = Counting()
-    async with endpoint(counting) as to, upstream() as one:
-        assert [await answer(one, to) for _ in range(3)] == [b"done"] * 3
+    async with endpoint(counting) as to:
+        one = upstream(pools)
+        assert [await send(one, to) for _ in range(3)] == [b"done"] * 3
         assert (counting.requests, counting.connections) == (3, 1)
-    await until(lambda: not counting.open)
+        await pools.close()
+        await until(lambda: not counting.open)
 
 
-async def test_a_request_that_wants_a_new_connection_gets_one() -> None:
+async def test_a_connection_is_reused_by_the_next_configuration(pools: HostPools) -> None:
     counting = Counting()
-    async with endpoint(counting) as to, upstream() as one:
+    async with endpoint(counting) as to:
+        for _ in range(3):
+            await send(upstream(pools), to)
+        assert (counting.requests, counting.connections) == (3, 1)
+
+
+async def test_a_request_that_wants_a_new_connection_gets_one(pools: HostPools) -> None:
+    counting = Counting()
+    async with endpoint(counting) as to:
         for fresh in (False, True, False):
-            await answer(one, to, fresh=fresh)
+            await send(upstream(pools), to, fresh=fresh)
         assert counting.connections == 2
 
 
-async def test_idle_connections_expire_and_nothing_is_left_of_them() -> None:
+async def test_idle_connections_expire_and_nothing_is_left_of_them(pools: HostPools) -> None:
     counting = Counting()
-    async with endpoint(counting) as to, upstream(limits=ConnectionLimits(idle=0.1)) as one:
-        await asyncio.gather(*(answer(one, to) for _ in range(3)))
+    async with endpoint(counting) as to:
+        one = upstream(pools, keep_alive=0.1)
+        await asyncio.gather(*(send(one, to) for _ in range(3)))
         assert counting.connections == 3
         await until(lambda: not counting.open)
-        await until(lambda: not one._lanes)
-        await answer(one, to)
+        await until(lambda: not pools._pools)
+        await send(one, to)
         assert counting.connections == 4
 
 
-async def test_endpoints_of_one_address_share_connections() -> None:
+async def test_idle_connections_are_kept_as_long_as_the_last_request_says(pools: HostPools) -> None:
     counting = Counting()
-    async with endpoint(counting) as to, upstream() as one:
-        await answer(one, to)
-        await answer(one, make_endpoint("other", port=to.port))
+    async with endpoint(counting) as to:
+        for keep_alive in (20.0, 0.0):
+            await send(upstream(pools, keep_alive=keep_alive), to)
+            await asyncio.sleep(0.01)
+        assert counting.connections == 2  # the first one is too old by now
+        await send(upstream(pools), to, fresh=True)
+        await send(upstream(pools), to)
+        assert counting.connections == 3
+
+
+async def test_endpoints_with_one_address_share_connections(pools: HostPools) -> None:
+    counting = Counting()
+    async with endpoint(counting) as to:
+        await send(upstream(pools), to)
+        await send(upstream(pools), make_endpoint("other", port=to.port))
         assert counting.connections == 1
 
 
-async def test_no_more_connections_are_opened_than_allowed() -> None:
+async def test_no_more_connections_are_opened_than_allowed(pools: HostPools) -> None:
     counting = Counting()
     counting.hold.clear()
-    async with endpoint(counting) as to, upstream(limits=ConnectionLimits(connections=2, idle=20.0)) as one:
-        answers = [asyncio.create_task(answer(one, to)) for _ in range(5)]
+    async with endpoint(counting) as to:
+        one = upstream(pools, connections=2)
+        responses = [asyncio.create_task(send(one, to)) for _ in range(5)]
         await until(lambda: counting.requests == 2)
         counting.hold.set()
-        assert await asyncio.gather(*answers) == [b"done"] * 5
+        assert await asyncio.gather(*responses) == [b"done"] * 5
         assert (counting.requests, counting.connections) == (5, 2)
 
 
-async def test_who_waits_too_long_for_a_connection_is_told_that_all_are_in_use() -> None:
+async def test_a_request_that_waits_too_long_for_a_connection_fails(pools: HostPools) -> None:
     counting = Counting()
     counting.hold.clear()
-    limits = ConnectionLimits(connections=1, idle=20.0)
-    async with endpoint(counting) as to, upstream(connect=0.05, limits=limits) as one:
-        first = asyncio.create_task(answer(one, to))
+    async with endpoint(counting) as to:
+        one = upstream(pools, Timeouts(0.05, 20.0, 20.0), connections=1)
+        first = asyncio.create_task(send(one, to))
         await until(lambda: counting.requests)
         with pytest.raises(UpstreamError, match="all 1 connections to it are in use") as caught:
-            await answer(one, to)
+            await send(one, to)
         assert not isinstance(caught.value, UnreachableError)
         counting.hold.set()
         assert await first == b"done"
-        assert await answer(one, to) == b"done"
+        assert await send(one, to) == b"done"
 
 
-async def test_who_gives_up_passes_its_turn_on() -> None:
+async def test_a_request_that_gives_up_lets_the_next_one_have_its_turn(pools: HostPools) -> None:
     counting = Counting()
     counting.hold.clear()
-    async with endpoint(counting) as to, upstream(limits=ConnectionLimits(connections=1, idle=20.0)) as one:
-        first, second, third = [asyncio.create_task(answer(one, to)) for _ in range(3)]
+    async with endpoint(counting) as to:
+        one = upstream(pools, connections=1)
+        first, second, third = [asyncio.create_task(send(one, to)) for _ in range(3)]
         await until(lambda: counting.requests)
         second.cancel()
         await asyncio.wait([second])
@@ -360,24 +378,51 @@ async def test_who_gives_up_passes_its_turn_on() -> None:
         assert [await first, await third] == [b"done"] * 2
 
 
-async def test_a_limit_may_be_raised() -> None:
+@pytest.mark.parametrize(("limit", "fits"), [(2, True), (0, True), (1, False)])
+async def test_connections_of_the_previous_configuration_count(pools: HostPools, limit: int, fits: bool) -> None:
     counting = Counting()
     counting.hold.clear()
-    async with endpoint(counting) as to, upstream(limits=ConnectionLimits(connections=1, idle=20.0)) as one:
-        first = asyncio.create_task(answer(one, to))
+    async with endpoint(counting) as to:
+        first = asyncio.create_task(send(upstream(pools, connections=1), to))
         await until(lambda: counting.requests == 1)
-        one.limits = ConnectionLimits(connections=2, idle=20.0)
-        second = asyncio.create_task(answer(one, to))
-        await until(lambda: counting.requests == 2)
+        second = asyncio.create_task(send(upstream(pools, connections=limit), to))
+        if fits:
+            await until(lambda: counting.requests == 2)
         counting.hold.set()
         assert [await first, await second] == [b"done"] * 2
+        assert counting.connections == 1 + fits
 
 
-async def test_a_request_that_wants_a_new_connection_takes_the_place_of_an_idle_one() -> None:
+async def test_a_request_that_wants_a_new_connection_takes_the_place_of_an_idle_one(pools: HostPools) -> None:
     counting = Counting()
-    async with (
-        endpoint(counting) as to,
-        upstream(connect=0.1, limits=ConnectionLimits(connections=1, idle=20.0)) as one,
-    ):
-        await answer(one, to)
-        assert await answer(one, to, fresh=True) == b"done"
+    async with endpoint(counting) as to:
+        one = upstream(pools, Timeouts(0.1, 20.0, 20.0), connections=1)
+        await send(one, to)
+        assert await send(one, to, fresh=True) == b"done"
+
+
+# -- which pool
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "shared"),
+    [
+        pytest.param(("a", 1, False, None), ("b", 1, False, None), True, id="one address"),
+        pytest.param(("a", 1, False, None), ("a", 2, False, None), False, id="another port"),
+        pytest.param(("a", 1, False, "x"), ("a", 1, False, "y"), True, id="plain HTTP, whatever the TLS"),
+        pytest.param(("a", 1, True, "x"), ("a", 1, True, "x"), True, id="the same TLS"),
+        pytest.param(("a", 1, True, "x"), ("a", 1, True, "y"), False, id="another TLS"),
+        pytest.param(("a", 1, True, None), ("a", 1, True, None), True, id="the default TLS"),
+        pytest.param(("a", 1, True, None), ("a", 1, True, "x"), False, id="the default TLS and another one"),
+        pytest.param(("a", 1, True, "x"), ("a", 1, False, "x"), False, id="HTTPS and plain HTTP"),
+    ],
+)
+async def test_connections_are_shared_by_address_and_tls(
+    pools: HostPools, first: tuple[Any, ...], second: tuple[Any, ...], shared: bool
+) -> None:
+    contexts = {name: client_context(ClientTls()) for name in "xy"}
+    found = [
+        pools.of(replace(make_endpoint(name, port=port), tls=tls), contexts.get(context))
+        for name, port, tls, context in (first, second)
+    ]
+    assert (found[0] is found[1]) is shared
