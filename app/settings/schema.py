@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from typing import Any, cast
+
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from app.settings.picker_config import (
     DataLayer,
@@ -13,10 +16,32 @@ from app.settings.picker_config import (
 )
 from app.settings.sections import Observability, PoolSettings, Reload, Routing, Shutdown, Simulation
 from app.settings.transports import Transports
+from app.settings.tree import Entries, plain
 from app.settings.types import Many, Section
 
 API_VERSIONS = ("llm-d.ai/v1alpha1", "inference.networking.x-k8s.io/v1alpha1")
 """The current version, and the deprecated one."""
+
+
+TREE = "tree"
+"""The argument of `Settings` that holds the merged tree."""
+
+
+class MergedTreeSource(PydanticBaseSettingsSource):
+    """Reads all settings from the merged tree of the layers."""
+
+    def __init__(self, settings_cls: type[BaseSettings], tree: Entries | None) -> None:
+        super().__init__(settings_cls)
+        self._values: dict[str, Any] = {} if tree is None else plain(tree)
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
+        """The value of one field, its key, and whether it needs parsing."""
+        key = field.alias or field_name
+        return self._values.get(key), key, False
+
+    def __call__(self) -> dict[str, Any]:
+        """All values, unknown keys included: these are refused by the model."""
+        return self._values
 
 
 class Settings(BaseSettings):
@@ -58,16 +83,20 @@ class Settings(BaseSettings):
     """Simulated model servers in this process, for demos and tests."""
 
     @classmethod
+    def of(cls, tree: Entries) -> Settings:
+        """The settings of a merged tree. Raises `ValidationError`."""
+        return cls(**{TREE: tree})  # type: ignore[arg-type]
+
+    @classmethod
     def settings_customise_sources(
         cls,
-        settings_cls: type[BaseSettings],  # noqa: ARG003
+        settings_cls: type[BaseSettings],
         init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        **_: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Uses only the arguments: the merged tree already includes files and environment variables."""
-        return (init_settings,)
+        """One source, the merged tree: files and environment are layers of it, which keep their origins."""
+        arguments = cast("InitSettingsSource", init_settings).init_kwargs
+        return (MergedTreeSource(settings_cls, arguments.get(TREE)),)
 
     @property
     def tls_files(self) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from app.settings.dialects.forms import key_in_form
 from app.settings.errors import Faults, did_you_mean
 from app.settings.schema import API_VERSIONS, Settings
 from app.settings.shapes import range_of
-from app.settings.tree import Entries, Node, Origin, Scalar, exists, kind_of, locate, node_at, plain, without
+from app.settings.tree import Entries, Node, Origin, Scalar, exists, kind_of, locate, node_at, without
 
 _SECRET = re.compile(r"secret|password|passwd|token$|api[-_]?key|credential", re.IGNORECASE)
 _CREDENTIALS = re.compile(r"[^\s/@:]*:[^\s/@]+@")
@@ -30,7 +30,7 @@ def validate(tree: Entries, faults: Faults) -> tuple[Settings, Entries]:
     while True:
         repaired_before = frozenset(repaired)
         try:
-            settings = Settings(**plain(tree))
+            settings = Settings.of(tree)
         except ValidationError as error:
             left: Node | None = tree
             for fault in sorted(error.errors(include_url=False), key=_removal_order, reverse=True):

@@ -355,13 +355,18 @@ async def test_a_producer_has_the_facts_of_those_before_it() -> None:
         pytest.param(LookupError("oh"), id="exception"),
         pytest.param(TimeoutError(), id="a timeout of its own"),
         pytest.param([1, 2], id="not a mapping"),
-        pytest.param(None, id="nothing"),
     ],
 )
 async def test_a_producer_s_failure_costs_only_its_facts(result: Any) -> None:
     setup = Setup(producers=[Finding({"one": 1}), Finding(result), Finding({"three": 3})])
     assert await facts_of(setup) == ["one", "three"]
     assert [(fault.plugin, fault.extension_point) for fault in setup.faults] == [("producer-1", "Producer")]
+
+
+async def test_a_producer_that_returns_none_is_reported_with_a_hint() -> None:
+    setup = Setup(producers=[Finding(None)])
+    assert await facts_of(setup) == []
+    assert "it returned None" in str(setup.faults[0].cause)
 
 
 async def test_the_deadline_costs_only_the_facts_not_found_yet() -> None:
@@ -549,12 +554,13 @@ async def test_a_request_counts_as_in_flight_for_the_router_of_another_configura
     setup, diary = Setup(), Diary()
     following, seen = setup.next_router(diary), []
     async with setup.router.route(make_request()) as route:
-        async with following.route(make_request()) as other:
-            seen.append((setup.counts, other.decision.results["default"].scored.candidates.in_flight.tolist()))
+        seen.append(following.pool.candidates().in_flight.tolist())
+        async with following.route(make_request()):
+            seen.append(setup.pool.candidates().in_flight.tolist())
             route.retry(DOWN)
-            seen.append((setup.counts, following.pool.candidates().in_flight.tolist()))
-    assert seen == [({"a": 2}, [1, 0, 0]), ({"a": 1, "b": 1}, [1, 1, 0])]
-    assert (setup.in_flight.total, len(setup.entries), diary.entries) == (0, 4, ["scheduled a", "finished a"])
+        seen.append(following.pool.candidates().in_flight.tolist())
+    assert (seen, setup.in_flight.total) == ([[1, 0, 0], [2, 0, 0], [0, 1, 0]], 0)
+    assert (len(setup.entries), diary.entries) == (4, ["scheduled a", "finished a"])
 
 
 async def test_an_endpoint_that_one_router_marks_down_is_no_candidate_for_the_other() -> None:

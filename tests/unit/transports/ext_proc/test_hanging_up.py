@@ -1,4 +1,4 @@
-"""A proxy that ends its stream as soon as it has all of the answer, as Envoy does."""
+"""A proxy that ends its stream as soon as it has the whole response, as Envoy does."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.unit.transports.ext_proc.test_processor import ANSWERED, ASKED, Given
 
 
 class HangsUp(FakeContext):
-    """A stream that ends as soon as the last piece of the answer was taken: gRPC cancels who serves it."""
+    """A stream that ends with the last chunk of the response: gRPC cancels the task that serves it."""
 
     async def write(self, message: Any) -> None:
         await super().write(message)
@@ -22,9 +22,9 @@ class HangsUp(FakeContext):
             await asyncio.sleep(0)
 
 
-async def test_a_request_whose_answer_was_given_on_whole_is_complete_though_the_stream_ends_at_once() -> None:
+async def test_a_request_whose_response_was_forwarded_whole_is_complete_even_if_the_stream_ends_at_once() -> None:
     setup, context = Given(), HangsUp(*ASKED, *ANSWERED)
-    task = asyncio.create_task(setup.processor.Process(None, context))
+    task = setup.begin(context)
     await asyncio.wait([task])
     assert task.cancelled()
     assert setup.counts == {}
