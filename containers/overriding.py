@@ -1,8 +1,8 @@
 """Providers that tests can override by name, or that say why it is too late.
 
-An override counts for everything that is built after it. Once a provider has been used, something may hold what it gave.
-Overriding it then would silently do nothing, so it raises. When an override ends, everything in the container is built
-again at its next use.
+An override counts for everything that is built after it. Once a provider has been used, something may hold its
+result. Overriding it then would silently do nothing, so it raises. When an override ends, everything in
+the container is built again at its next use.
 """
 
 from __future__ import annotations

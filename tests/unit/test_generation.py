@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +15,7 @@ from structlog.testing import capture_logs
 
 from app.domain.named import Named
 from app.extension import DiscoveryError
-from app.generation import Generation, Generations, Services, Shutdown, hand_over
+from app.generation import Generation, Generations, Services, hand_over
 from app.routing.pipeline import OpenRoutes
 from tests.support.running import until
 
@@ -63,6 +64,14 @@ class Fakes:
         trouble = self._troubles.get(what)
         if isinstance(trouble, asyncio.Event):
             await trouble.wait()
+
+
+@dataclass(frozen=True)
+class Shutdown:
+    """Times that differ between generations."""
+
+    delay: float
+    timeout: float
 
 
 class FakePlugin:
@@ -281,7 +290,7 @@ async def test_the_current_generation_says_what_is_served(name: str) -> None:
     of, status = world.generations, object()
     assert (of.http(), of.ext_proc(), of.admin()) == (f"http {name}", f"ext_proc {name}", f"admin {name}")
     assert (of.pool_name(), of.is_fresh(status)) == (name, (name, status))  # type: ignore[arg-type]
-    assert of.shutdown() == Shutdown(float(name), 2 * float(name))
+    assert (of.shutdown(), of.drain_delay()) == (Shutdown(float(name), 2 * float(name)), float(name))
 
 
 # -- one that can't be used

@@ -104,7 +104,17 @@ async def test_a_state_that_is_passed_in_is_kept_up_to_date() -> None:
     runner = ProcessRunner([], drain_delay=lambda: 0, state=state)
     async with asyncio.timeout(GUARD):
         await runner.run(runner.shut_down)
-    assert (runner.state, state) == (state, ProcessState(started=True, draining=True))
+    assert (runner.state, state.started, state.draining) == (state, True, True)
+
+
+@pytest.mark.parametrize("draining", [True, False])
+@pytest.mark.parametrize("discovered", [True, False])
+@pytest.mark.parametrize("started", [True, False])
+def test_a_process_is_ready_if_all_conditions_hold(started: bool, discovered: bool, draining: bool) -> None:
+    state = ProcessState(lambda: discovered)
+    state.started, state.draining = started, draining
+    assert state.conditions() == {"started": started, "discovered": discovered, "not draining": not draining}
+    assert state.ready() is (started and discovered and not draining)
 
 
 async def test_if_a_component_can_t_start_it_and_those_before_it_are_stopped() -> None:

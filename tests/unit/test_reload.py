@@ -151,6 +151,22 @@ def test_a_result_as_text(result: ReloadResult, text: str) -> None:
     assert str(result) == text
 
 
+@pytest.mark.parametrize(
+    ("troubles", "report"),
+    [
+        pytest.param({}, (f"{WARNING}\nthe configuration was applied\n", True), id="applied"),
+        pytest.param(
+            {"load": UsageError("a.yaml: gone")},
+            ("the configuration was not applied; the last good one stays in effect\na.yaml: gone\n", False),
+            id="failed",
+        ),
+    ],
+)
+async def test_a_report_is_the_result_as_text(troubles: dict[str, Any], report: tuple[str, bool]) -> None:
+    async with started(Process(**troubles)) as process:
+        assert await process.reloader.report() == report
+
+
 async def test_warnings_are_part_of_the_result() -> None:
     async with started(Process()) as process:
         assert (await process.reloader.reload()).warnings == [WARNING]

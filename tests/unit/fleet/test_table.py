@@ -114,9 +114,10 @@ def test_only_so_many_model_names_are_remembered(table: EndpointTable) -> None:
 
 def test_a_table_is_discovered_with_its_first_list() -> None:
     table = EndpointTable()
-    before = table.discovered
+    before = (table.discovered, table.has_been_written())
     table.replace_all([], NOW)
-    assert (before, table.discovered, table.statuses(), up(table)) == (False, True, (), "")
+    assert (before, table.discovered, table.has_been_written()) == ((False, False), True, True)
+    assert (table.statuses(), up(table)) == ((), "")
 
 
 def test_an_unchanged_endpoint_keeps_what_is_known_of_it(table: EndpointTable) -> None:

@@ -10,7 +10,7 @@ import pytest
 from app.domain.decision import PluginFault
 from app.domain.errors import NoEndpointsError, PluginError
 from app.domain.named import Named
-from app.routing.observers import Observers
+from app.routing.observers import Observers, with_profile_picker
 from pointsman.testing import make_decision, make_outcome, make_request
 from tests.unit.routing.given import Broken, Diary
 
@@ -63,6 +63,14 @@ def test_observers_are_called_in_order(point: str) -> None:
 
 
 @EACH
+def test_the_process_s_observers_come_after_the_plugins(point: str) -> None:
+    entries: list[Any] = []
+    process, plugin = (Named(name, Diary(name, entries)) for name in ("process ", "plugin "))
+    POINTS[point][1](Observers([plugin], [process], report=lambda _: None))
+    assert [entry.partition(" ")[0] for entry in entries] == ["plugin", "process"]
+
+
+@EACH
 def test_an_observer_s_failure_is_reported_and_the_next_one_is_called(point: str) -> None:
     faults: list[PluginFault] = []
     diary = Diary()
@@ -78,3 +86,23 @@ def test_a_plugin_that_made_a_decision_fail_is_reported_even_without_observers()
     cause = LookupError("oh")
     observers(faults=faults).refused(REQUEST, PluginError("picker", cause))
     assert faults == [PluginFault("picker", "decision", cause)]
+
+
+# -- the profile picker among the plugins
+
+ONE, TWO, PICKER = (Named(name, Diary()) for name in ("one", "two", "picker"))
+
+
+@pytest.mark.parametrize(
+    ("plugins", "picker", "expected"),
+    [
+        pytest.param([ONE, TWO], PICKER, [ONE, TWO, PICKER], id="its own instance"),
+        pytest.param([ONE, PICKER, TWO], PICKER, [ONE, TWO, PICKER], id="an instance with another role too"),
+        pytest.param([], PICKER, [PICKER], id="no other plugin"),
+        pytest.param([ONE], TWO.plugin, [ONE, Named("profile_picker", TWO.plugin)], id="without a name"),
+    ],
+)
+def test_the_profile_picker_is_the_last_plugin_and_there_only_once(
+    plugins: list[Named[Any]], picker: Any, expected: list[Named[Any]]
+) -> None:
+    assert list(with_profile_picker(plugins, picker)) == expected
