@@ -1,9 +1,9 @@
-"""Notices when files changed, however they are replaced, and waits until whoever writes them is done."""
+"""Watches files for changes, however they are replaced, and waits until they are completely written."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import aclosing
 from pathlib import Path
 
@@ -13,79 +13,86 @@ from watchfiles import awatch
 log = structlog.get_logger("pointsman.reload")
 
 STEP = 100
-"""Milliseconds between two looks at what was noticed."""
+"""Milliseconds between two checks for file system events."""
 
-LOOK_EVERY = 5000
-"""Milliseconds after which files are looked at even if no change was noticed, as on some bind mounts."""
+POLL_EVERY = 5000
+"""Milliseconds after which the files are read even without an event: some bind mounts don't report changes."""
 
-PATIENCE = 10
-"""How many times longer is waited while a file is empty or gone: somebody is about to write it."""
+MISSING_FACTOR = 10
+"""A file that is empty or missing must stay so for this many times longer, since it is probably about to be written."""
 
 Contents = Mapping[Path, bytes | None]
+"""The contents of files, None for a file that can't be read."""
 
 
 async def file_changes(
-    paths: Callable[[], Collection[Path]], settle: Callable[[], float], known: Contents | None = None
-) -> AsyncIterator[None]:
-    """Yields after each change of what the files `paths` hold, once that has stayed for `settle` seconds.
+    paths: Callable[[], Collection[Path]],
+    settle: Callable[[], float],
+    known: Contents | None = None,
+    *,
+    limit: int = -1,
+) -> AsyncGenerator[Contents]:
+    """Yields the contents of the files `paths` after each change, once they have been the same for `settle` seconds.
 
-    `known` is what they held so far, None for what they hold now. A file that is renamed over, written in steps,
-    removed and made again, or behind a symbolic link that is swapped is a changed file; one that is touched is not.
+    The first change is the first difference from `known`, or from the current contents if that is None. At most
+    `limit` bytes of each file are compared, -1 for all. Renamed, rewritten and recreated files are noticed, and
+    symbolic links that lead elsewhere; a file with the same contents is unchanged.
     """
-    known = contents(paths()) if known is None else known
+    known = contents(paths(), limit) if known is None else known
     while True:
         folders = _folders(paths())
-        async with aclosing(_looks(folders)) as looks:
-            async for _ in looks:
-                while contents(paths()) != known:
-                    now = await _settled(paths, settle())
+        async with aclosing(_checks(folders)) as checks:
+            async for _ in checks:
+                while contents(paths(), limit) != known:
+                    now = await _settled(paths, settle(), limit)
                     if now != known:
                         known = now
-                        yield
-                        known = {path: known[path] if path in known else _read(path) for path in paths()}
+                        yield known
+                        known = {path: known[path] if path in known else _read(path, limit) for path in paths()}
                 if _folders(paths()) != folders:
                     break
 
 
-async def _looks(folders: Collection[Path]) -> AsyncGenerator[None]:
-    """A moment to look: the beginning, something happened in the folders, or it has been a while."""
+async def _checks(folders: Collection[Path]) -> AsyncGenerator[None]:
+    """Yields when the files should be checked: at once, after each event in the folders, and regularly."""
     yield
     if folders:
         try:
-            async for _ in awatch(*folders, recursive=False, step=STEP, rust_timeout=LOOK_EVERY, yield_on_timeout=True):
+            async for _ in awatch(*folders, recursive=False, step=STEP, rust_timeout=POLL_EVERY, yield_on_timeout=True):
                 yield
-        except Exception as error:  # noqa: BLE001 - such as the system's bound on watches; whatever it is, looking helps
-            log.warning("files can't be watched, so they are looked at", seconds=LOOK_EVERY / 1000, reason=str(error))
+        except Exception as error:  # noqa: BLE001 - such as the system's limit on watches; polling still works
+            log.warning("can't watch files, polling them instead", seconds=POLL_EVERY / 1000, reason=str(error))
     while True:
-        await asyncio.sleep(LOOK_EVERY / 1000)
+        await asyncio.sleep(POLL_EVERY / 1000)
         yield
 
 
-async def _settled(paths: Callable[[], Collection[Path]], settle: float) -> Contents:
-    now, waited = contents(paths()), 0
+async def _settled(paths: Callable[[], Collection[Path]], settle: float, limit: int) -> Contents:
+    now, waited = contents(paths(), limit), 0
     while True:
         await asyncio.sleep(settle)
         waited += 1
-        again = contents(paths())
+        again = contents(paths(), limit)
         if again != now:
             now, waited = again, 0
-        elif all(now.values()) or waited >= PATIENCE:
+        elif all(now.values()) or waited >= MISSING_FACTOR:
             return now
 
 
-def contents(paths: Collection[Path]) -> Contents:
-    """What the files hold, None for one that can't be read."""
-    return {path: _read(path) for path in paths}
+def contents(paths: Collection[Path], limit: int = -1) -> Contents:
+    """The contents of the files, at most `limit` bytes of each; -1 for all."""
+    return {path: _read(path, limit) for path in paths}
 
 
-def _read(path: Path) -> bytes | None:
+def _read(path: Path, limit: int) -> bytes | None:
     try:
-        return path.read_bytes()
+        with path.open("rb") as file:
+            return file.read(limit)
     except OSError:
         return None
 
 
 def _folders(paths: Collection[Path]) -> frozenset[Path]:
-    """Where the files are and where their links lead, as far as that exists."""
+    """The existing folders of the files, and of the files that they link to."""
     folders = {folder for path in paths for folder in (path.parent, path.resolve().parent)}
     return frozenset(folder for folder in folders if folder.is_dir())

@@ -74,7 +74,7 @@ async def reloads(count: int, path: Path, fleet: int, admin: str, session: aioht
         if number % 2:
             path.write_text("schedulingProfiles: [{nam: broken}]\n", encoding="utf-8")
             async with session.post(f"{admin}/-/reload") as answer:
-                assert answer.status == 409, "a broken configuration was taken over"
+                assert answer.status == 409, "a broken configuration was applied"
         began = time.monotonic()
         new = path.with_suffix(".new")
         new.write_text(overlay(number + 1, fleet), encoding="utf-8")

@@ -48,7 +48,7 @@ class GenerationContainer(containers.DeclarativeContainer):
     # what it is given: the configuration, and the services of the process
     settings, plan, effective = Given(None), Given(None), Given(None)
     clock, random, http_client, in_flight, table = Given(None), Given(None), Given(None), Given(None), Given(None)
-    host_pools, client_contexts = Given(None), Given(None)
+    endpoints_files, host_pools, client_contexts = Given(None), Given(None), Given(None)
     request_metrics, access_log, events, fault_reporter, plugin_metrics = (Given(None) for _ in range(5))
     sockets, http_server, admin_server, ext_proc_server = Given(None), Given(None), Given(None), Given(None)
     simulated_endpoints, runtime_directory, after_reload = Given(tuple), Given(None), Given(None)

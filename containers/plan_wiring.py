@@ -10,6 +10,7 @@ from dependency_injector import providers
 from app.domain.named import Named
 from app.extension import (
     Clock,
+    EndpointsFiles,
     Filter,
     HttpClient,
     InFlight,
@@ -40,6 +41,7 @@ def build(plan: Plan, **given: object) -> GenerationContainer:
         HttpClient: container.http_client,
         InFlight: container.in_flight,
         Pool: container.pool,
+        EndpointsFiles: container.endpoints_files,
     }
     registries = container.registries
     plugins = {one.name: _single(one, services, registries) for one in plan.plugins.values()}

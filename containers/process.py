@@ -12,6 +12,7 @@ from dependency_injector import containers, providers
 from prometheus_client import CollectorRegistry
 
 from app.clock import SystemClock
+from app.endpoints_files import LocalEndpointsFiles
 from app.fleet.table import EndpointTable
 from app.generation import Generations
 from app.lifecycle import ProcessRunner, ProcessState
@@ -75,6 +76,7 @@ class ProcessContainer(containers.DeclarativeContainer):
     clock = Single(SystemClock)
     random = Single(Random)
     http_client = Single(PooledHttpClient)
+    endpoints_files = Single(LocalEndpointsFiles)
     table = Single(EndpointTable)
 
     # observing

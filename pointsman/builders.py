@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,6 +16,7 @@ from app.domain.facts import NO_FACTS, AnyFactKey, Facts
 from app.domain.metrics import EndpointMetrics
 from app.domain.outcome import Ending, Outcome
 from app.domain.request import InferenceRequest
+from app.extension.fleet import DiscoveryError
 from app.extension.params import PluginParams
 
 P = TypeVar("P", bound=PluginParams)
@@ -35,6 +37,31 @@ class FakeClock:
     def advance(self, seconds: float) -> None:
         """Moves the clock forward by `seconds`."""
         self._now += seconds
+
+
+class FakeEndpointsFiles:
+    """Endpoints files with the given versions, whatever their path: each the endpoints, or why it is invalid."""
+
+    def __init__(self, *versions: Sequence[Endpoint] | DiscoveryError) -> None:
+        self._versions = versions
+
+    def read(self, path: Path) -> Sequence[Endpoint]:
+        """The endpoints of the first version. Raises `DiscoveryError` if it is invalid."""
+        first = self._versions[0]
+        if isinstance(first, DiscoveryError):
+            raise first
+        return first
+
+    async def versions(
+        self, path: Path, on_invalid: Callable[[DiscoveryError], None]
+    ) -> AsyncGenerator[Sequence[Endpoint]]:
+        """The endpoints of each valid version. Ends after the last one."""
+        yield self.read(path)
+        for version in self._versions[1:]:
+            if isinstance(version, DiscoveryError):
+                on_invalid(version)
+            else:
+                yield version
 
 
 class FakePool:

@@ -9,6 +9,7 @@ def test_my_scorer():
 
 from pointsman.builders import (
     FakeClock,
+    FakeEndpointsFiles,
     FakePool,
     example_params,
     make_candidates,
@@ -33,6 +34,7 @@ from pointsman.contracts import (
 
 __all__ = [
     "FakeClock",
+    "FakeEndpointsFiles",
     "FakePool",
     "check_discovery",
     "check_extractor",

@@ -30,6 +30,7 @@ from app.extension import (
     AnyFactKey,
     Clock,
     Discovery,
+    EndpointsFiles,
     Extractor,
     Filter,
     HttpClient,
@@ -61,7 +62,7 @@ EXTENSION_POINTS: Sequence[type] = (
     Discovery, MetricsSource, Extractor, Lifecycle,
 )  # fmt: skip
 
-SERVICES: Sequence[Any] = (Clock, Random, HttpClient, MetricsRegistry, InFlight, Pool, PluginName)
+SERVICES: Sequence[Any] = (Clock, Random, HttpClient, MetricsRegistry, InFlight, Pool, EndpointsFiles, PluginName)
 """Types that a constructor's parameter may be annotated with."""
 
 

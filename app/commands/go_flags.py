@@ -64,7 +64,7 @@ FLAGS: Mapping[str, Flag] = {
     "grpc-port": Flag("transports.extProc.port", "port of the endpoint picker", _number),
     "grpc-health-port": Flag("transports.extProc.healthPort", "port of its health service", _number),
     "grpc-max-recv-msg-size": Flag("transports.extProc.limits.messageBytes", "largest gRPC message", _size),
-    "metrics-port": Flag("transports.admin.port", "port of metrics, probes and insight", _number),
+    "metrics-port": Flag("transports.admin.port", "port of metrics, probes and debug pages", _number),
     "pool-name": Flag("pool.name", "what the pool is called in metrics"),
     "secure-serving": Flag("transports.extProc.tls.enabled", "whether TLS is spoken", _truth, switch=True),
     "disable-endpoint-subset-filter": Flag(

@@ -49,6 +49,7 @@ from app.extension.requests import Lifecycle, OnFinished, OnFirstByte, OnRefused
 from app.extension.scheduling import Filter, Keep, Picker, ProfilePicker, Scorer, Scores
 from app.extension.services import (
     Clock,
+    EndpointsFiles,
     HttpClient,
     HttpResponse,
     InFlight,
@@ -87,6 +88,7 @@ __all__ = [
     "EndpointFactKey",
     "EndpointMetrics",
     "EndpointSink",
+    "EndpointsFiles",
     "Extractor",
     "FactDeclaration",
     "FactKey",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from pathlib import Path
 from ssl import SSLContext
 from typing import NewType, Protocol, TypeVar
 
@@ -13,6 +14,7 @@ from app.domain.decision import Decision
 from app.domain.endpoint import Endpoint
 from app.domain.facts import Facts
 from app.domain.request import InferenceRequest
+from app.extension.fleet import DiscoveryError
 
 T = TypeVar("T")
 
@@ -71,6 +73,25 @@ class HttpClient(Protocol):
         """
 
 
+class EndpointsFiles(Protocol):
+    """Files that list endpoints, in YAML or JSON."""
+
+    def read(self, path: Path) -> Sequence[Endpoint]:
+        """The endpoints in the file, whose names are unique.
+
+        Raises `DiscoveryError` with all errors in the file, each with its line and column.
+        """
+
+    def versions(
+        self, path: Path, on_invalid: Callable[[DiscoveryError], None]
+    ) -> AsyncGenerator[Sequence[Endpoint]]:
+        """The endpoints of the current version, then of each valid later version, once it is completely written.
+
+        Raises `DiscoveryError` if the current version is invalid. A later version that is invalid, or a missing file,
+        is passed to `on_invalid`.
+        """
+
+
 class InFlightListener(Protocol):
     """Follows the decisions in flight. Its methods are called in one step of the event loop and must not block."""
 
@@ -123,6 +144,7 @@ MetricsRegistry = CollectorRegistry
 
 __all__ = [
     "Clock",
+    "EndpointsFiles",
     "HttpClient",
     "HttpResponse",
     "InFlight",

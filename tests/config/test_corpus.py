@@ -50,6 +50,16 @@ class Chain:
         return self.params.other.score(request, candidates)
 
 
+class Waits:
+    async def score(self, request, candidates):
+        return [0.0 for _ in candidates]
+
+
+class TakesNothing:
+    def score(self):
+        return []
+
+
 class Broken:
     """Can't be built."""
 
@@ -76,7 +86,7 @@ LINES = {
     "kinds-in-wrong-sections": [3, 4, 5],
     "match-rules": [5, 6, 7],
     "pickers-two-in-a-profile": [3],
-    "plugin-names-reserved": [1],
+    "plugin-methods": [2, 3],
     "plugin-names-unknown": [2, 3, 4, 5],
     "plugin-of-another-kind": [2, 3],
     "plugin-that-can-not-be-built": [2, 3],
@@ -199,7 +209,7 @@ def test_no_secret_of_a_bad_one_is_shown(path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_none_of_them_got_lost() -> None:
-    assert (len(GOOD), len(BAD)) == (61, 60)
+    assert (len(GOOD), len(BAD)) == (62, 60)
 
 
 def test_the_lines_of_every_bad_one_are_listed() -> None:

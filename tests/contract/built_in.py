@@ -13,7 +13,8 @@ from prometheus_client import CollectorRegistry
 
 import plugins
 from app.catalogue.catalogue import Catalogue, PluginType
-from app.extension import Clock, HttpClient, InFlight, MetricsRegistry, PluginName, Pool
+from app.endpoints_files import LocalEndpointsFiles
+from app.extension import Clock, EndpointsFiles, HttpClient, InFlight, MetricsRegistry, PluginName, Pool
 from app.extension import Random as Randomness
 from app.routing.in_flight import InFlightRequests
 from app.transports.http.client import BufferedResponse, PooledHttpClient
@@ -61,6 +62,7 @@ def build(kind: PluginType, values: Mapping[str, Any] = NO_VALUES) -> Any:
         MetricsRegistry: CollectorRegistry(),
         InFlight: InFlightRequests(),
         Pool: FakePool(make_candidates("a")),
+        EndpointsFiles: LocalEndpointsFiles(),
         PluginName: kind.mark.type,
     }
     arguments = {name: services[service] for name, service in kind.services.items()}

@@ -120,7 +120,7 @@ async def test_sighup_takes_over_what_changed_and_ends_nothing(tmp_path: Path) -
         await router.says('"unchanged"')
         overlay.write_text("simulation: {servers: 1}\nreload: {watch: false}\nrouting: {producerDeadline: 1s}\n")
         router.process.send_signal(signal.SIGHUP)
-        await router.says('"taken over"')
+        await router.says('"applied"')
         overlay.write_text("bogus: 1\n")
         router.process.send_signal(signal.SIGHUP)
         await router.says("unknown key 'bogus'")

@@ -73,7 +73,7 @@ async def test_a_running_router_takes_up_what_is_installed_and_named_meanwhile(
             assert (status, "unknown plugin type 'cheapest-scorer'" in said) == (409, True)
             try:
                 await asyncio.to_thread(install, installed, example_wheel)
-                assert await reload(admin) == (200, "the configuration was taken over\n")
+                assert await reload(admin) == (200, "the configuration was applied\n")
                 assert await served(url, 12) == [f"127.0.0.1:{b.port}"] * 12
             finally:
                 await asyncio.to_thread(uninstall, installed, "pointsman-cheapest")

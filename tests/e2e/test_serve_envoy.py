@@ -558,13 +558,13 @@ def _too_far_down(folder: Path):  # type: ignore[no-untyped-def]
 
 @contextmanager
 def _missing(folder: Path):  # type: ignore[no-untyped-def]
-    yield {"envoy": {"binary": f"{folder}/nowhere"}}, f"{folder}/nowhere is no program"
+    yield {"envoy": {"binary": f"{folder}/nowhere"}}, f"{folder}/nowhere' is not an executable file"
 
 
 @contextmanager
 def _not_executable(folder: Path):  # type: ignore[no-untyped-def]
     (folder / "text").write_text("hello")
-    yield {"envoy": {"binary": f"{folder}/text"}}, f"{folder}/text is no program"
+    yield {"envoy": {"binary": f"{folder}/text"}}, f"{folder}/text' is not an executable file"
 
 
 @contextmanager
@@ -634,7 +634,7 @@ async def test_an_envoy_that_can_not_start_is_told_without_a_traceback(tmp_path:
         ),
         pytest.param(
             "transports: {envoy: {enabled: true, binary: /nowhere/envoy}}",
-            "/nowhere/envoy is no program",
+            "'/nowhere/envoy' is not an executable file",
             id="no Envoy",
         ),
     ],
@@ -673,14 +673,14 @@ async def test_a_hangup_takes_over_weights_and_refuses_what_needs_another_envoy(
         assert await served_by(world, served) == f"127.0.0.1:{world.a.port}"
         write(1)
         served.process.process.send_signal(signal.SIGHUP)
-        await served.process.says("configuration reloaded .*taken over")
+        await served.process.says("configuration reloaded.*applied")
         assert await served_by(world, served) == f"127.0.0.1:{world.b.port}"
         for change in ({"port": served.port}, {"retries": 5}, {"timeouts": {"connect": "3s"}}):
             count = len(served.process.lines)
             write(3, **change)
             served.process.process.send_signal(signal.SIGHUP)
-            await until(lambda count=count: any("not taken over" in line for line in served.process.lines[count:]))
-            (told,) = [line for line in served.process.lines[count:] if "not taken over" in line]
+            await until(lambda count=count: any("configuration reload failed" in line for line in served.process.lines[count:]))
+            (told,) = [line for line in served.process.lines[count:] if "configuration reload failed" in line]
             assert f"needs restart: transports.http.{next(iter(change))}" in told
         assert await served_by(world, served) == f"127.0.0.1:{world.b.port}"
         assert envoy_of(served.process) == envoy

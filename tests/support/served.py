@@ -20,7 +20,7 @@ from tests.support.processes import Process, pointsman
 
 HERE: Mapping[str, Any] = {"bind": "127.0.0.1", "port": 0}
 LISTENS = r"(?:routes http://localhost:|proxies that call port )(\d+)"
-ADMIN = r"Health, metrics and insight: (http://localhost:\d+)"
+ADMIN = r"Health, metrics and debug pages: (http://localhost:\d+)"
 
 PREFERS = '''
 class Prefers:

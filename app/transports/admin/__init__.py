@@ -1,1 +1,1 @@
-"""Health, metrics and insight, for operators."""
+"""Health, metrics and debug pages, for operators."""

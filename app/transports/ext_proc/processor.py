@@ -98,7 +98,7 @@ class _Conversation:
         except ProtocolError as error:
             log.warning("the proxy violates the protocol", reason=str(error))
             await self._context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
-        except (grpc.aio.AbortError, grpc.aio.UsageError):
+        except grpc.aio.BaseError:  # the stream has ended, or the server has stopped
             raise
         except Exception as error:  # a bug of ours, which must not end in a bare stream
             log.exception("request failed")

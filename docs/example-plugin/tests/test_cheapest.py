@@ -38,5 +38,5 @@ def pointsman_config() -> list[str]:
 def test_the_configured_plugin_makes_the_cheap_endpoint_win(pointsman_container: Any) -> None:
     expensive = make_endpoint("expensive", labels={"cost": "2"})
     cheap = make_endpoint("cheap", labels={"cost": "1"})
-    scheduler = pointsman_container.generation().scheduler()
+    scheduler = pointsman_container.scheduler()
     assert scheduler.schedule(make_request(), make_candidates(expensive, cheap)).endpoint is cheap

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
+import weakref
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -319,6 +321,15 @@ async def test_a_list_that_can_t_be_read_leaves_the_last_one() -> None:
         assert fleet.status().models == frozenset({"demo"})
 
 
+async def test_a_bug_in_a_check_does_not_end_the_watching() -> None:
+    fleet = Fleet()
+    fleet.models = LookupError("oh")
+    async with watching(fleet):
+        assert (fleet.status().up, fleet.status().reason) == (True, "LookupError: oh")
+        fleet.forget()
+        await fleet.sees("read a", "read a")
+
+
 @pytest.mark.parametrize(("seconds", "times"), [pytest.param(0.5, 0, id="just now"), pytest.param(1, 1, id="before")])
 async def test_lists_are_refreshed_unless_they_were_read_within_a_second(seconds: float, times: int) -> None:
     async with watching(Fleet(ONCE)) as fleet:
@@ -442,6 +453,17 @@ async def test_after_a_stop_neither_a_list_nor_a_suspicion_has_an_effect() -> No
     fleet.pool.table.suspect(A)
     await fleet.monitor.stop()
     assert (watched(), fleet.happened.empty()) == ([], True)
+
+
+async def test_a_stopped_monitor_is_not_kept_alive_by_the_table() -> None:
+    fleet = Fleet()
+    table = fleet.pool.table
+    async with watching(fleet):
+        pass
+    monitor = weakref.ref(fleet.monitor)
+    del fleet
+    gc.collect()
+    assert (monitor(), len(table.statuses())) == (None, 1)
 
 
 async def test_changes_need_not_be_reported_to_anything() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry, Counter, generate_latest
 
 from app.domain.decision import PluginFault
 from app.domain.errors import BadRequestError, NoEndpointsError, UpstreamTimeoutError
@@ -15,7 +15,8 @@ from app.domain.metrics import EndpointMetrics
 from app.domain.outcome import Ending, Outcome
 from app.domain.status import EndpointStatus
 from app.fleet.exposition import Exposition
-from app.observability.metrics import MODELS_COUNTED, PoolMetrics, RequestMetrics, register_build_info
+from app.observability.metrics import MODELS_COUNTED, MetricsPage, PoolMetrics, RequestMetrics
+from app.observability.plugin_metrics import PluginMetrics, PluginRegistries
 from app.routing.in_flight import InFlightRequests
 from pointsman.testing import make_decision, make_endpoint, make_request
 
@@ -212,6 +213,26 @@ def test_a_value_that_one_engine_lacks_is_the_mean_of_the_others() -> None:
     assert values == [6.0, 2.0, None]
 
 
-def test_the_version_is_reported(registry: CollectorRegistry) -> None:
-    register_build_info(registry, "1.2.3")
-    assert registry.get_sample_value("llm_d_epp_info", {"version": "1.2.3"}) == 1
+def test_the_name_of_the_pool_may_change() -> None:
+    registry, names = CollectorRegistry(), ["first"]
+    registry.register(
+        PoolMetrics(
+            statuses=lambda: STATUSES, is_fresh=lambda _: True, in_flight=InFlightRequests(), name=lambda: names[-1]
+        )
+    )
+    names.append("second")
+    found = [registry.get_sample_value("llm_d_epp_up_endpoints", {"name": name}) for name in names]
+    assert found == [None, 4]
+
+
+def test_the_page_shows_the_version_what_is_registered_and_the_collectors(registry: CollectorRegistry) -> None:
+    finish(RequestMetrics(registry), "demo")
+    page = PluginMetrics()
+    show = MetricsPage(registry, "1.2.3", page)
+    plugins = PluginRegistries(page)
+    Counter("picks", "Picks made.", registry=plugins.registry_of("a"))
+    plugins.publish([])
+    text = show().decode()
+    assert 'llm_d_epp_info{version="1.2.3"} 1.0' in text
+    assert 'llm_d_epp_request_total{model_name="demo"} 1.0' in text
+    assert 'picks_total{plugin="a"} 0.0' in text

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
 import pytest
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Summary, generate_latest
 
 from app.observability.plugin_metrics import PluginMetrics, PluginRegistries
 
@@ -118,6 +121,56 @@ def test_a_plugin_that_changed_once_does_not_get_its_old_counts_back(page: Plugi
     assert lines_of(page) == ['picks_total{plugin="a"} 1.0']
 
 
+@pytest.mark.parametrize("ends", [False, True], ids=["previous ones still count", "previous ones have ended"])
+def test_series_with_labels_continue_before_they_are_counted_anew(page: PluginMetrics, ends: bool) -> None:
+    made = []
+    for _ in range(2):
+        registries = PluginRegistries(page)
+        made.append((registries, Counter("picks", "Picks made.", ["zone"], registry=registries.registry_of("a"))))
+        registries.publish(["a"])
+        if len(made) == 1:
+            made[0][1].labels("x").inc(7)
+    if ends:
+        made[0][0].end()
+    assert lines_of(page) == ['picks_total{plugin="a",zone="x"} 7.0']
+    made[1][1].labels("y").inc(2)
+    made[1][1].labels("x").inc()
+    expected = ['picks_total{plugin="a",zone="x"} 8.0', 'picks_total{plugin="a",zone="y"} 2.0']
+    assert sorted(lines_of(page)) == expected
+
+
+def test_series_of_a_plugin_that_is_gone_or_changed_are_not_on_the_page(page: PluginMetrics) -> None:
+    before = PluginRegistries(page)
+    for name in ("kept", "changed", "gone"):
+        Counter("picks", "Picks made.", ["zone"], registry=before.registry_of(name)).labels("x").inc()
+    before.publish([])
+    following = PluginRegistries(page)
+    for name in ("kept", "changed"):
+        Counter("picks", "Picks made.", ["zone"], registry=following.registry_of(name))
+    following.publish(["kept"])
+    assert lines_of(page) == ['picks_total{plugin="kept",zone="x"} 1.0']
+    before.end()
+    assert lines_of(page) == ['picks_total{plugin="kept",zone="x"} 1.0']
+
+
+def test_a_metric_that_the_plugin_no_longer_has_is_not_on_the_page(page: PluginMetrics) -> None:
+    _, (counter,) = published(page, "a")
+    counter.inc()
+    PluginRegistries(page).publish(["a"])
+    assert text_of(page) == ""
+
+
+def test_a_summary_continues(page: PluginMetrics) -> None:
+    for value in (0.5, 5):
+        registries = PluginRegistries(page)
+        Summary("age", "Age.", registry=registries.registry_of("a")).observe(value)
+        registries.publish(["a"])
+    assert [*lines_of(page, "age_count"), *lines_of(page, "age_sum")] == [
+        'age_count{plugin="a"} 2.0',
+        'age_sum{plugin="a"} 5.5',
+    ]
+
+
 def test_a_gauge_does_not_continue(page: PluginMetrics) -> None:
     for value in (7, 1):
         registries = PluginRegistries(page)
@@ -146,3 +199,42 @@ def test_the_time_of_creation_is_not_added_up(page: PluginMetrics) -> None:
         published(page, "a", unchanged=["a"])
     (line,) = lines_of(page, "picks_created")
     assert float(line.rpartition(" ")[2]) < 1e10
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("count"), st.integers(0, 3), st.sampled_from(["a", "b"])),
+        st.tuples(st.just("reload"), st.booleans(), st.booleans()),
+        st.tuples(st.just("end"), st.integers(0, 3), st.none()),
+    ),
+    max_size=30,
+)
+
+
+@given(steps=STEPS)
+def test_any_counts_and_reloads_give_the_sum_since_the_last_change(steps: list[Any]) -> None:
+    page = PluginMetrics()
+    live = [published(page, "a", "b")]
+    since = {"a": 0, "b": 0}  # the generation of the plugin's last change
+    counts: dict[tuple[int, str], int] = {}
+    born = [0]  # the generations of `live`
+    for step, first, second in steps:
+        if step == "count":  # by a request of any generation that still runs
+            row = first % len(live)
+            live[row][1]["ab".index(second)].inc()
+            counts[born[row], second] = counts.get((born[row], second), 0) + 1
+        elif step == "reload":
+            generation = max(born) + 1
+            unchanged = [name for name, kept in (("a", first), ("b", second)) if kept]
+            live.append(published(page, "a", "b", unchanged=unchanged))
+            born.append(generation)
+            since |= {name: generation for name in "ab" if name not in unchanged}
+        elif len(live) > 1:  # the current one does not end
+            row = first % (len(live) - 1)
+            live.pop(row)[0].end()
+            born.pop(row)
+        expected = {
+            name: sum(count for (generation, of), count in counts.items() if of == name and generation >= since[name])
+            for name in "ab"
+        }
+        assert lines_of(page) == [f'picks_total{{plugin="{name}"}} {expected[name]}.0' for name in "ab"]

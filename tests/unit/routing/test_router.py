@@ -150,6 +150,18 @@ async def test_a_refused_decision_leaves_nothing_in_flight(profile: Any) -> None
     assert setup.in_flight.total == 0
 
 
+async def test_a_bug_right_after_the_decision_leaves_nothing_in_flight() -> None:
+    setup = Setup(profile=make_profile(scorers=[LookupError("oh")]))
+
+    def report(_: Any) -> None:
+        raise OSError("disk full")
+
+    setup.router.pipeline.observers.report = report
+    with pytest.raises(OSError):
+        await relay(setup)
+    assert (setup.in_flight.total, setup.entries) == (0, ["scheduled a", "finished a"])
+
+
 # -- observers
 
 

@@ -559,7 +559,7 @@ async def test_a_bug_of_ours_during_a_response_ends_the_stream() -> None:
     assert (rejection_in(context)[0], setup.is_at_rest) == (500, True)
 
 
-@pytest.mark.parametrize("error", [grpc.aio.AbortError(), grpc.aio.UsageError()])
+@pytest.mark.parametrize("error", [grpc.aio.AbortError(), grpc.aio.UsageError(), grpc.aio.BaseError()], ids=repr)
 async def test_a_stream_that_takes_no_message_is_given_up(error: Exception) -> None:
     setup, context = Given(), FakeContext(*ASKED)
     context.failure = error
