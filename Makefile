@@ -7,23 +7,38 @@ DONE := .venv/.set-up
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: run test test-machine test-sockets lint types imports wheelhouse bench clean
+.PHONY: run test test-machine test-sockets test-all test-all-machine test-all-sockets fuzz check lint types imports wheelhouse bench clean
 
 run: $(DONE)  ## the router in front of an embedded fleet of three simulated model servers
 	$(BIN)/pointsman serve -c builtin:default -c builtin:dev
 
-test: $(DONE) wheelhouse  ## all tests, with branch coverage
-	rm -f .coverage .coverage.*
+test: $(DONE) wheelhouse  ## the tests, in under four minutes on two cores
 	$(MAKE) --no-print-directory -j2 test-machine test-sockets
+
+test-machine:  # the two run beside each other: one computes, the other mostly waits
+	$(BIN)/python -m pytest tests/unit tests/contract tests/wiring tests/config
+
+test-sockets:
+	$(BIN)/python -m pytest tests/integration tests/e2e
+
+test-all: $(DONE) wheelhouse  ## with the long ones (mutations, wheels, soak, fuzzing), and branch coverage
+	rm -f .coverage .coverage.*
+	$(MAKE) --no-print-directory -j2 test-all-machine test-all-sockets
 	$(BIN)/coverage combine -q
 	$(BIN)/coverage report --fail-under=90
 	$(BIN)/coverage report --fail-under=95 --include='app/domain/*,app/extension/*,app/scheduling/*,app/routing/*,app/settings/*'
 
-test-machine:  # the two run beside each other: one computes, the other mostly waits
-	$(BIN)/coverage run -m pytest tests/unit tests/contract tests/wiring tests/config
+test-all-machine:
+	$(BIN)/coverage run -m pytest -m '' tests/unit tests/contract tests/wiring tests/config
 
-test-sockets:
-	$(BIN)/coverage run -m pytest tests/integration tests/e2e
+test-all-sockets:
+	$(BIN)/coverage run -m pytest -m '' tests/integration tests/e2e
+
+fuzz: $(DONE)  ## a hundred thousand random inputs, without coverage
+	$(BIN)/python -m pytest -m fuzz
+
+check:  ## lint, types and import contracts
+	$(MAKE) --no-print-directory -j2 lint types imports
 
 lint: $(DONE)
 	$(BIN)/ruff check .

@@ -56,6 +56,9 @@ class _Recording:
         self.__paths = paths
 
     def __getattr__(self, name: str) -> Any:
+        computed = getattr(type(self.__section), name, None)
+        if isinstance(computed, property) and computed.fget is not None:
+            return computed.fget(self)
         value = getattr(self.__section, name)
         path = f"{self.__path}.{name}" if self.__path else name
         if isinstance(value, BaseModel):

@@ -171,7 +171,9 @@ def fields(configurations: Mapping[Path, Any]) -> Mapping[str, Sequence[Site]]:
     return dict(sorted(found.items()))
 
 
-@pytest.mark.parametrize("start", range(0, CASES, CHUNK))
+@pytest.mark.parametrize(
+    "start", [0, *(pytest.param(start, marks=pytest.mark.slow) for start in range(CHUNK, CASES, CHUNK))]
+)
 def test_a_key_with_a_slip_is_refused(
     start: int, configurations: Mapping[Path, Any], fields: Mapping[str, Sequence[Site]]
 ) -> None:

@@ -20,6 +20,8 @@ from tests.support.engines import fake_engine, says
 from tests.support.processes import Process, pointsman
 from tests.support.wheels import ROOT, build_wheel, install, uninstall
 
+pytestmark = pytest.mark.slow
+
 EXAMPLE = ROOT / "docs" / "example-plugin"
 
 

@@ -679,7 +679,9 @@ async def test_a_hangup_takes_over_weights_and_refuses_what_needs_another_envoy(
             count = len(served.process.lines)
             write(3, **change)
             served.process.process.send_signal(signal.SIGHUP)
-            await until(lambda count=count: any("configuration reload failed" in line for line in served.process.lines[count:]))
+            await until(
+                lambda count=count: any("configuration reload failed" in line for line in served.process.lines[count:])
+            )
             (told,) = [line for line in served.process.lines[count:] if "configuration reload failed" in line]
             assert f"needs restart: transports.http.{next(iter(change))}" in told
         assert await served_by(world, served) == f"127.0.0.1:{world.b.port}"

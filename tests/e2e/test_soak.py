@@ -9,6 +9,8 @@ from types import ModuleType
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 SOAK = Path(__file__).parents[2] / "benchmarks" / "soak.py"
 
 

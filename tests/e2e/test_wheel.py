@@ -8,8 +8,11 @@ import zipfile
 from pathlib import Path
 
 import aiohttp
+import pytest
 
 from tests.support.processes import pointsman
+
+pytestmark = pytest.mark.slow
 
 
 def test_the_wheel_carries_the_configurations_and_no_tests(wheel: Path) -> None:

@@ -462,6 +462,8 @@ async def test_a_stopped_monitor_is_not_kept_alive_by_the_table() -> None:
         pass
     monitor = weakref.ref(fleet.monitor)
     del fleet
+    for _ in range(5):  # what the event loop still holds of its tasks
+        await asyncio.sleep(0)
     gc.collect()
     assert (monitor(), len(table.statuses())) == (None, 1)
 
