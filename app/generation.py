@@ -7,7 +7,7 @@ generation they began with; its plugins are stopped after the last of them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -16,10 +16,11 @@ import structlog
 
 from app.domain.named import Named
 from app.domain.status import EndpointStatus
-from app.extension import Lifecycle, Successor
+from app.extension import Lifecycle
 from app.fleet.discovery import FIRST_LIST, DiscoveryRunner
 from app.fleet.monitor import FleetMonitor
 from app.fleet.pool import EndpointPool
+from app.inheritance import hand_over
 from app.lifecycle import Component, Components
 from app.routing.pipeline import OpenRoutes
 from app.transports.admin.server import AdminPages
@@ -251,7 +252,10 @@ class Generations:
         self.current = following
         following.activate(previous, unchanged)
         self._retire(previous)
-        await following.serve()
+        try:
+            await following.serve()
+        except OSError as error:  # what can fail was done by `bind`; so this is as unlikely as it is too late
+            log.exception("could not accept connections", error=str(error))
 
     async def stop(self) -> None:
         """Stops the current one, and the plugins of those whose requests still run."""
@@ -276,26 +280,3 @@ async def _retire(generation: Generation) -> None:
         await generation.retire()
     except Exception as error:
         log.exception("could not stop the previous configuration", error=f"{type(error).__name__}: {error}")
-
-
-def hand_over(before: Sequence[Named[Any]], after: Sequence[Named[Any]]) -> None:
-    """Has plugins inherit what their predecessors learnt: the instance of the same class with the same name, or the
-    only instance of the class in both."""
-    old, new = _by_class(before), _by_class(after)
-    for cls, instances in new.items():
-        predecessors = old.get(cls, {})
-        renamed = len(instances) == len(predecessors) == 1
-        for name, plugin in instances.items():
-            predecessor = next(iter(predecessors.values())) if renamed else predecessors.get(name)
-            if predecessor is not None and isinstance(plugin, Successor):
-                plugin.inherit_from(predecessor)
-
-
-def _by_class(plugins: Sequence[Named[Any]]) -> Mapping[type, Mapping[str, Any]]:
-    def pairs() -> Iterator[tuple[type, Named[Any]]]:
-        return ((type(one.plugin), one) for one in plugins)
-
-    found: dict[type, dict[str, Any]] = {}
-    for cls, (name, plugin) in pairs():
-        found.setdefault(cls, {})[name] = plugin
-    return found

@@ -21,8 +21,7 @@ class ModelLists:
     def __init__(self, http: HttpClient, tls: SSLContext | None = None) -> None:
         """`tls` is for endpoints that speak HTTPS."""
         self._http = http
-        self.tls = tls
-        """May be replaced at any time."""
+        self._tls = tls
 
     async def names(self, endpoint: Endpoint, timeout: float) -> frozenset[str] | None:  # noqa: ASYNC109
         """The names of the endpoint's models, None if it has no such list. Raises `OSError` if it does not answer."""
@@ -33,7 +32,7 @@ class ModelLists:
         """The endpoint's models as it describes them, None if it has no such list. Raises `OSError`."""
         url = f"{endpoint.url}/v1/models"
         over = {"socket": endpoint.socket} if endpoint.socket else {}
-        response = await self._http.get(url, timeout=timeout, tls=self.tls or True, **over)
+        response = await self._http.get(url, timeout=timeout, tls=self._tls or True, **over)
         if response.status != 200:  # noqa: PLR2004
             return None
         try:

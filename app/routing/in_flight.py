@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from app.domain.decision import Decision, PluginFault
 from app.domain.request import InferenceRequest
@@ -47,9 +47,9 @@ class InFlightRequests:
         """
         self._listeners[listener] = name
         for one in self._open.values():
-            listener.on_entered(one.request, one.decision)
+            self._call(listener, name, "on_entered", one.request, one.decision)
             if one.responded:
-                listener.on_responded(one.decision)
+                self._call(listener, name, "on_responded", one.decision)
 
     def unfollow(self, listener: InFlightListener) -> None:
         """Ends `follow`."""
@@ -57,25 +57,26 @@ class InFlightRequests:
 
     # -- called by the router
 
-    def begin(self, request: InferenceRequest, decision: Decision) -> None:
-        """Counts a decision. Whoever calls this calls `end` once."""
+    def begin(self, request: InferenceRequest, decision: Decision) -> Decision:
+        """Counts a decision, and returns the object that stands for it: another one if `decision` is in flight already,
+        as with a ProfilePicker that returns one object twice. Whoever calls this calls `end` once."""
+        if id(decision) in self._open:
+            decision = replace(decision)
         self.enter(decision.endpoint.name)
         self._open[id(decision)] = _Open(request, decision)
-        if self._listeners:
-            self._notify(lambda listener: listener.on_entered(request, decision))
+        self._notify("on_entered", request, decision)
+        return decision
 
     def responded(self, decision: Decision) -> None:
         """Records that the endpoint began to respond."""
         self._open[id(decision)].responded = True
-        if self._listeners:
-            self._notify(lambda listener: listener.on_responded(decision))
+        self._notify("on_responded", decision)
 
     def end(self, decision: Decision) -> None:
         """Ends `begin`."""
         self.leave(decision.endpoint.name)
         del self._open[id(decision)]
-        if self._listeners:
-            self._notify(lambda listener: listener.on_left(decision))
+        self._notify("on_left", decision)
 
     def enter(self, endpoint: str) -> None:
         """Counts one more. Whoever calls this calls `leave` once."""
@@ -91,9 +92,13 @@ class InFlightRequests:
             del self._counts[endpoint]
         self.total -= 1
 
-    def _notify(self, call: Callable[[InFlightListener], None]) -> None:
-        for listener, name in tuple(self._listeners.items()):
-            try:
-                call(listener)
-            except Exception as error:  # noqa: BLE001 - a plugin's failure never fails a request
-                self._report(PluginFault(name, "InFlightListener", error))
+    def _notify(self, method: str, *arguments: object) -> None:
+        if self._listeners:
+            for listener, name in tuple(self._listeners.items()):
+                self._call(listener, name, method, *arguments)
+
+    def _call(self, listener: InFlightListener, name: str, method: str, *arguments: object) -> None:
+        try:
+            getattr(listener, method)(*arguments)
+        except Exception as error:  # noqa: BLE001 - a plugin's failure never fails a request
+            self._report(PluginFault(name, "InFlightListener", error))

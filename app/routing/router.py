@@ -256,11 +256,10 @@ class Route:
             raise NoEndpointsError("none of the endpoints that the proxy asks for is available for this request")
 
     def _begin(self, decision: Decision) -> None:
-        self.decision = decision
+        self.decision = self._router.in_flight.begin(self.request, decision)
         self._attempts += 1
-        self._router.in_flight.begin(self.request, decision)
         self._under_way = True
-        self._pipeline.observers.scheduled(self.request, decision)
+        self._pipeline.observers.scheduled(self.request, self.decision)
 
     def _finish(self, ending: Ending, *, final: bool) -> None:
         self._under_way = False

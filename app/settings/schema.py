@@ -78,7 +78,7 @@ class Settings(BaseSettings):
     shutdown: Shutdown = Shutdown()
     """Graceful shutdown on SIGTERM."""
     reload: Reload = Reload()
-    """Configuration reload without a restart."""
+    """Configuration reload without a restart; SIGHUP triggers one at any time."""
     simulation: Simulation = Simulation()
     """Simulated model servers in this process, for demos and tests."""
 

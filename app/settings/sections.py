@@ -53,9 +53,9 @@ class PoolTls(Section):
     """TLS for endpoints with `scheme: https`."""
 
     ca_file: str = ""
-    """PEM file with the CA certificates to trust. If empty, the system's are used."""
+    """PEM file with the CA certificates to trust; if empty, the system's."""
     cert_file: str = ""
-    """PEM file with the client certificate to present. If empty, none is presented."""
+    """PEM file with the client certificate to present; if empty, none is presented."""
     key_file: str = ""
     """PEM file with the private key of the client certificate."""
     insecure_skip_verify: bool = False
@@ -76,7 +76,7 @@ class Scrape(Section):
     timeout: Duration = Field(default=1.0, gt=0)
     """Timeout of a scrape."""
     stale_after: Duration = Field(default=5.0, gt=0)
-    """Age at which metrics are discarded. The load of the endpoint is then unknown, not zero."""
+    """Age at which metrics are discarded; the endpoint's load is then unknown, not zero."""
 
 
 class Models(Section):
@@ -110,7 +110,7 @@ class Routing(Section):
     """Request processing."""
 
     producer_deadline: Duration = Field(default=0.4, gt=0)
-    """Time for all fact producers together. Facts that are not ready by then are missing from the decision."""
+    """Time for all fact producers together; decisions are made without facts that are late."""
 
 
 # -- the process
@@ -122,7 +122,7 @@ class Logging(Section):
     format: Literal["json", "console"] = "json"
     """`json` for log collectors, `console` for terminals."""
     level: Literal["debug", "info", "warning", "error"] = "info"
-    """Minimum level to log."""
+    """Minimum level to log: `debug`, `info`, `warning` or `error`."""
     access: bool = False
     """Whether to log one line per request, with the picked endpoint."""
 
@@ -138,18 +138,18 @@ class Shutdown(Section):
     """Graceful shutdown on SIGTERM. A second SIGTERM exits immediately."""
 
     delay: Duration = Field(default=0.0, ge=0)
-    """Time between reporting not ready and closing the listeners, so that load balancers stop sending requests."""
+    """Time between reporting not ready and closing the listeners. Load balancers need it to stop sending requests."""
     timeout: Duration = Field(default=30.0, ge=0)
-    """Time for requests in flight to complete. Those that remain are aborted."""
+    """Time for requests in flight to complete; those that remain are aborted."""
 
 
 class Reload(Section):
     """Configuration reload without a restart. SIGHUP and `POST /-/reload` trigger a reload at any time."""
 
     watch: bool = True
-    """Whether to reload when a configuration file, or a plugin file that it names, changes."""
+    """Whether to reload when configuration, plugin or certificate files change."""
     settle: Duration = Field(default=0.5, gt=0)
-    """Time without further changes before changed files are read, since a file may be written in several steps."""
+    """Time without further changes before changed files are read. A file may be written in several steps."""
 
 
 class Simulation(Section):
@@ -162,12 +162,12 @@ class Simulation(Section):
     adapters: Many[str] = ()
     """Names of LoRA adapters that they serve in addition."""
     seed: int = Field(default=0, ge=0)
-    """Seed of the generated text. The same seed gives the same responses."""
+    """Seed of the generated text; the same seed gives the same responses."""
     max_num_seqs: int = Field(default=16, ge=1)
-    """Maximum number of requests in a batch. Further requests wait."""
+    """Maximum number of requests in a batch; further ones wait."""
     num_gpu_blocks: int = Field(default=4096, ge=8)
     """Number of KV-cache blocks, of 16 tokens each."""
     prefill_tokens_per_second: float = Field(default=8000.0, gt=0)
-    """Prefill speed."""
+    """Speed of processing prompts."""
     decode_tokens_per_second: float = Field(default=60.0, gt=0)
-    """Decode speed per request."""
+    """Speed of generating a response, per request."""

@@ -141,3 +141,23 @@ async def test_sighup_to_a_fleet_ends_nothing_and_says_that_nothing_was_reloaded
 async def test_a_fleet_of_no_sensible_size_is_wrong_usage(count: str) -> None:
     code, lines = await run("fleet", f"--count={count}")
     assert (code, "expected a number of 1 to 100" in lines[-1]) == (2, True)
+
+
+async def test_a_plugin_is_constructed_once_at_the_start_and_once_at_each_reload(tmp_path: Path) -> None:
+    heavy, built, path = tmp_path / "heavy.py", tmp_path / "built", tmp_path / "pointsman.yaml"
+    heavy.write_text(
+        "class Heavy:\n    def __init__(self) -> None:\n"
+        f"        with open({str(built)!r}, 'a') as file:\n            file.write('built\\n')\n"
+        "    def score(self, request, candidates):\n        return [0.0 for _ in candidates]\n"
+    )
+    text = f"plugins: [{{name: heavy, type: '{heavy}:Heavy'}}]\nsimulation: {{servers: 1}}\nreload: {{watch: false}}\n"
+    path.write_text(text)
+    async with pointsman("serve", "-c", str(path), "--port", "0", "--admin-port", "0") as router:
+        await router.says('"started"')
+        counts = [len(built.read_text().splitlines())]
+        path.write_text(f"{text}routing: {{producerDeadline: 1s}}\n")
+        router.process.send_signal(signal.SIGHUP)
+        await router.says('"applied"')
+        counts.append(len(built.read_text().splitlines()))
+        router.process.send_signal(signal.SIGTERM)
+        assert (await router.ends(), counts) == (0, [1, 2])

@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 
 from app.domain.named import Named
 from app.extension import DiscoveryError
-from app.generation import Generation, Generations, Services, hand_over
+from app.generation import Generation, Generations, Services
 from app.routing.pipeline import OpenRoutes
 from tests.support.running import until
 
@@ -293,6 +293,17 @@ async def test_the_current_generation_says_what_is_served(name: str) -> None:
     assert (of.shutdown(), of.drain_delay()) == (Shutdown(float(name), 2 * float(name)), float(name))
 
 
+@pytest.mark.parametrize("step", ["serve http", "serve grpc"])
+async def test_if_it_can_t_be_served_it_is_current_all_the_same_and_that_is_logged(step: str) -> None:
+    world = World()
+    first = await world.start()
+    with capture_logs() as logs:
+        following = await world.replace({step: OSError("oh")})
+        await turns()
+    assert (following.is_current, first.happened) == (True, NO_LONGER_WATCHING + ENDED)
+    assert [(line["event"], line["error"]) for line in logs] == [("could not accept connections", "oh")]
+
+
 # -- one that can't be used
 
 STEPS = [
@@ -500,54 +511,3 @@ async def test_plugins_run_as_long_as_requests_need_them_and_are_stopped_once(da
     await world.generations.stop()
     for one in made:
         assert [what for what in one.happened if what in ("stop a", "stop b")] == ["stop b", "stop a"]
-
-
-# -- what plugins inherit
-
-
-class Learner:
-    def __init__(self) -> None:
-        self.predecessor: Any = None
-
-    def inherit_from(self, predecessor: Any) -> None:
-        self.predecessor = predecessor
-
-
-class Other(Learner):
-    pass
-
-
-class Plain:
-    predecessor = None
-
-
-def named(classes: Mapping[str, type]) -> list[Named[Any]]:
-    return [Named(name, cls()) for name, cls in classes.items()]
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "inherited"),
-    [
-        pytest.param({"a": Learner}, {"a": Learner}, {"a": "a"}, id="the same name"),
-        pytest.param({"a": Learner}, {"b": Learner}, {"b": "a"}, id="renamed"),
-        pytest.param({"a": Learner, "b": Learner}, {"b": Learner, "a": Learner}, {"a": "a", "b": "b"}, id="several"),
-        pytest.param({"a": Learner, "b": Learner}, {"a": Learner, "c": Learner}, {"a": "a"}, id="one of two renamed"),
-        pytest.param({"a": Learner}, {"a": Learner, "b": Learner}, {"a": "a"}, id="one added"),
-        pytest.param({"a": Learner}, {"b": Learner, "c": Learner}, {}, id="renamed and one added"),
-        pytest.param({"a": Learner, "b": Learner}, {"b": Learner}, {"b": "b"}, id="one removed"),
-        pytest.param({"a": Learner, "b": Learner}, {"c": Learner}, {}, id="renamed and one removed"),
-        pytest.param({"a": Learner}, {"a": Other}, {}, id="another class of the same name"),
-        pytest.param({"a": Learner, "b": Other}, {"c": Other, "d": Learner}, {"c": "b", "d": "a"}, id="two classes"),
-        pytest.param({"a": Learner}, {"a": Plain, "b": Learner}, {"b": "a"}, id="the name went to another class"),
-        pytest.param({"a": Plain}, {"a": Plain}, {}, id="nothing to inherit"),
-        pytest.param({}, {"a": Learner}, {}, id="nothing before"),
-        pytest.param({"a": Learner}, {}, {}, id="nothing after"),
-    ],
-)
-def test_plugins_inherit_by_name_or_as_the_only_one_of_their_class(
-    before: Mapping[str, type], after: Mapping[str, type], inherited: Mapping[str, str]
-) -> None:
-    old, new = named(before), named(after)
-    hand_over(old, new)
-    names = {one.plugin: one.name for one in old}
-    assert {one.name: names[one.plugin.predecessor] for one in new if one.plugin.predecessor} == inherited

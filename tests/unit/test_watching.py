@@ -1,4 +1,4 @@
-"""Files that change in all the ways files change: each new content is seen once, and none that is half written."""
+"""Watching files: each new content is noticed once, however it is written, and never when it is half written."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SETTLE = 0.02
 
 
 class Watched:
-    """Files under watch, and what they held each time that a change was told."""
+    """Watched files, and what the first of them contained at each change."""
 
     def __init__(self, files: list[Path]) -> None:
         self.files = files
@@ -27,11 +27,13 @@ class Watched:
         return self.files
 
     async def follow(self, settle: float) -> None:
-        async for _ in file_changes(self.paths, lambda: settle, contents(self.files)):
-            self.seen.append(text_of(self.files[0]))
+        async for found in file_changes(self.paths, lambda: settle, contents(self.files)):
+            assert set(found) == set(self.files)
+            data = found[self.files[0]]
+            self.seen.append(None if data is None else data.decode())
 
     async def sees(self, *texts: str | None) -> None:
-        """Waits for the last of `texts`, and then for a change of another file, so that nothing more can come of it."""
+        """Waits for the last of `texts`, and then for a change of another file, so that no earlier change is still to come."""
         await until(lambda: len(self.seen) >= len(texts))
         other = self.files[-1]
         if other is not self.files[0]:
@@ -55,13 +57,13 @@ def put(path: Path, text: str | None) -> None:
 
 @asynccontextmanager
 async def watched(path: Path, *, settle: float = SETTLE) -> AsyncIterator[Watched]:
-    """The watching of `path` and of a file beside it, begun."""
+    """Watches `path` and a file beside it."""
     beside = path.with_name("beside.yaml")
     beside.write_text("beside")
     watch = Watched([path, beside])
     task = asyncio.create_task(watch.follow(settle))
     try:
-        await asyncio.sleep(0)  # as far as where it waits
+        await asyncio.sleep(0)  # until it waits
         yield watch
     finally:
         task.cancel()
@@ -75,7 +77,7 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-# -- the ways of a change
+# -- ways to change a file
 
 
 def rename_over(path: Path) -> None:
@@ -101,13 +103,13 @@ def link(path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [rename_over, write, delete_and_create, link], ids=lambda change: change.__name__)
-async def test_a_change_is_told_once(change: Callable[[Path], None], path: Path) -> None:
+async def test_a_change_is_noticed_once(change: Callable[[Path], None], path: Path) -> None:
     async with watched(path) as watch:
         change(path)
         await watch.sees("new")
 
 
-async def test_a_file_that_is_written_in_two_steps_is_told_once_and_whole(path: Path) -> None:
+async def test_a_file_that_is_written_in_two_steps_is_noticed_once_and_complete(path: Path) -> None:
     async with watched(path, settle=0.4) as watch:
         with path.open("w") as file:
             file.write("half")
@@ -118,7 +120,7 @@ async def test_a_file_that_is_written_in_two_steps_is_told_once_and_whole(path: 
         assert watch.seen == ["half and half"]
 
 
-async def test_a_file_that_is_written_on_and_on_is_waited_for(path: Path) -> None:
+async def test_a_file_that_is_still_being_written_is_waited_for(path: Path) -> None:
     async with watched(path, settle=0.08) as watch:
         with path.open("w") as file:
             for number in range(6):
@@ -129,18 +131,18 @@ async def test_a_file_that_is_written_on_and_on_is_waited_for(path: Path) -> Non
         assert watch.seen == ["012345"]
 
 
-@pytest.mark.parametrize("empty", [pytest.param(True, id="empty"), pytest.param(False, id="gone")])
-async def test_a_file_that_is_about_to_be_written_is_waited_for_longer(empty: bool, path: Path) -> None:
+@pytest.mark.parametrize("empty", [pytest.param(True, id="empty"), pytest.param(False, id="missing")])
+async def test_an_empty_or_missing_file_is_waited_for_longer(empty: bool, path: Path) -> None:
     async with watched(path, settle=0.05) as watch:
         put(path, "" if empty else None)
-        await asyncio.sleep(0.2)  # more than a file rests, less than an empty one is waited for
+        await asyncio.sleep(0.2)  # longer than a file must stay the same, shorter than an empty one must
         put(path, "new")
         await until(lambda: len(watch.seen) == 1)
         assert watch.seen == ["new"]
 
 
-@pytest.mark.parametrize(("text", "seen"), [pytest.param("", "", id="empty"), pytest.param(None, None, id="gone")])
-async def test_a_file_that_stays_empty_or_gone_is_told_in_the_end(
+@pytest.mark.parametrize(("text", "seen"), [pytest.param("", "", id="empty"), pytest.param(None, None, id="missing")])
+async def test_a_file_that_stays_empty_or_missing_is_noticed_in_the_end(
     text: str | None, seen: str | None, path: Path
 ) -> None:
     async with watched(path) as watch:
@@ -180,7 +182,7 @@ def there_and_back(path: Path) -> None:
     [touch, same_again, renamed_over_by_the_same, another_mode, a_neighbour, there_and_back],
     ids=lambda change: change.__name__,
 )
-async def test_what_leaves_the_content_as_it_was_is_not_told(change: Callable[[Path], None], path: Path) -> None:
+async def test_what_leaves_the_contents_unchanged_is_not_noticed(change: Callable[[Path], None], path: Path) -> None:
     async with watched(path) as watch:
         change(path)
         await watch.sees()
@@ -190,7 +192,7 @@ async def test_what_leaves_the_content_as_it_was_is_not_told(change: Callable[[P
 
 
 class ConfigMap:
-    """A folder as Kubernetes mounts a ConfigMap: each file a link into `..data`, which is a link that is swapped."""
+    """A folder as Kubernetes mounts a ConfigMap: each file is a link into `..data`, a link that is swapped."""
 
     def __init__(self, folder: Path, **texts: str) -> None:
         self.folder = folder
@@ -217,7 +219,7 @@ class ConfigMap:
             old.rmdir()
 
 
-async def test_a_link_that_is_swapped_as_in_a_configmap_is_a_change_each_time(tmp_path: Path) -> None:
+async def test_each_swap_of_a_configmap_is_noticed(tmp_path: Path) -> None:
     mount = ConfigMap(tmp_path / "mount", pointsman="one", beside="beside")
     async with watched(tmp_path / "mount" / "pointsman.yaml") as watch:
         for number, text in enumerate(("two", "three", "four"), 1):
@@ -226,7 +228,7 @@ async def test_a_link_that_is_swapped_as_in_a_configmap_is_a_change_each_time(tm
         await watch.sees("two", "three", "four")
 
 
-async def test_a_configmap_that_is_swapped_for_the_same_is_no_change(tmp_path: Path) -> None:
+async def test_a_configmap_that_is_swapped_for_an_equal_one_is_unchanged(tmp_path: Path) -> None:
     mount = ConfigMap(tmp_path / "mount", pointsman="one", beside="beside")
     async with watched(tmp_path / "mount" / "pointsman.yaml") as watch:
         mount.swap(pointsman="one", beside="beside")
@@ -245,7 +247,7 @@ async def test_a_link_to_a_file_elsewhere_is_followed(tmp_path: Path) -> None:
         await watch.sees("new")
 
 
-async def test_a_link_that_leads_elsewhere_now_is_followed_there(tmp_path: Path) -> None:
+async def test_a_link_that_now_leads_elsewhere_is_followed_there(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         put((tmp_path / name / "real.yaml"), name)
@@ -260,44 +262,71 @@ async def test_a_link_that_leads_elsewhere_now_is_followed_there(tmp_path: Path)
         await watch.sees("b", "c")
 
 
+# -- how much of a file
+
+
+async def test_only_the_bytes_within_the_limit_are_compared(path: Path) -> None:
+    other = path.with_name("other.yaml")
+    put(other, "one")
+    changes = file_changes(lambda: [path, other], lambda: SETTLE, limit=3)
+    async with asyncio.timeout(10), aclosing(changes):
+        change = asyncio.ensure_future(anext(changes))
+        await asyncio.sleep(0)
+        put(path, "old, and more")
+        await asyncio.sleep(0.3)
+        early = change.done()
+        put(other, "two, and more")
+        assert (early, await change) == (False, {path: b"old", other: b"two"})
+
+
+@pytest.mark.parametrize(
+    ("limit", "found"),
+    [(-1, b"old"), (3, b"old"), (100, b"old"), (2, b"ol")],
+    ids=["all", "as long", "longer", "shorter"],
+)
+def test_contents_are_read_up_to_the_limit(limit: int, found: bytes, path: Path) -> None:
+    missing = path.with_name("missing.yaml")
+    assert contents([path, missing], limit) == {path: found, missing: None}
+
+
 # -- which files
 
 
-async def test_a_file_that_is_not_there_yet_is_told_when_it_comes(tmp_path: Path) -> None:
+async def test_a_missing_file_is_noticed_when_it_is_created(tmp_path: Path) -> None:
     async with watched(tmp_path / "pointsman.yaml") as watch:
         put((tmp_path / "pointsman.yaml"), "new")
         await watch.sees("new")
 
 
-async def test_other_files_are_watched_from_the_change_on_that_names_them(path: Path, tmp_path: Path) -> None:
+async def test_added_files_are_watched_after_the_change_that_adds_them(path: Path, tmp_path: Path) -> None:
     other = tmp_path / "elsewhere" / "plugin.py"
     other.parent.mkdir()
     put(other, "one")
     async with watched(path) as watch:
         put(other, "two")
-        put(path, "names it")
+        put(path, "lists it")
         watch.files.append(other)
-        await until(lambda: watch.seen == ["names it"])
+        await until(lambda: watch.seen == ["lists it"])
         put(other, "three")
         await until(lambda: len(watch.seen) == 2)
-        assert watch.seen[1] == "names it"
+        assert watch.seen[1] == "lists it"
 
 
-async def test_a_file_that_is_named_no_longer_is_not_watched(path: Path, tmp_path: Path) -> None:
+async def test_a_file_that_is_no_longer_listed_is_not_watched(path: Path, tmp_path: Path) -> None:
     other = tmp_path / "plugin.py"
     put(other, "one")
     async with watched(path) as watch:
         watch.files.insert(1, other)
-        put(path, "names it")
+        put(path, "lists it")
         await until(lambda: len(watch.seen) == 1)
         watch.files.remove(other)
-        put(path, "not any more")
+        put(path, "no longer lists it")
         await until(lambda: len(watch.seen) == 2)
         put(other, "two")
-        await watch.sees("names it", "not any more")
+        await watch.sees("lists it", "no longer lists it")
 
 
-async def test_what_changes_while_one_change_is_taken_over_is_told_afterwards(path: Path) -> None:
+async def test_a_change_during_the_handling_of_another_one_is_noticed_afterwards(path: Path) -> None:
     seen: list[str | None] = []
 
     async def follow() -> None:
@@ -314,21 +343,21 @@ async def test_what_changes_while_one_change_is_taken_over_is_told_afterwards(pa
     await asyncio.wait([task])
 
 
-async def test_what_changed_before_the_watching_began_is_told(path: Path) -> None:
+async def test_a_change_before_the_watching_began_is_noticed(path: Path) -> None:
     known = contents([path])
     put(path, "new")
     changes = file_changes(lambda: [path], lambda: SETTLE, known)
-    async with asyncio.timeout(10), aclosing(changes):  # type: ignore[type-var]
-        await anext(changes)
+    async with asyncio.timeout(10), aclosing(changes):
+        assert await anext(changes) == {path: b"new"}
 
 
-# -- where nothing is noticed
+# -- without events
 
 
-async def unnoticed(*_: object, **__: object) -> AsyncIterator[None]:
-    """Watching that never notices anything, as on some bind mounts, and looks when the time is up."""
+async def without_events(*_: object, **__: object) -> AsyncIterator[None]:
+    """A watcher that never reports an event, as on some bind mounts, only that time is up."""
     while True:
-        await asyncio.sleep(watching.LOOK_EVERY / 1000)
+        await asyncio.sleep(watching.POLL_EVERY / 1000)
         yield
 
 
@@ -337,19 +366,17 @@ async def broken(*_: object, **__: object) -> AsyncIterator[None]:
     yield
 
 
-@pytest.mark.parametrize("watch", [unnoticed, broken], ids=["a bind mount", "no watches left"])
-async def test_files_are_looked_at_where_changes_are_not_noticed(
-    watch: object, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(watching, "LOOK_EVERY", 10)
+@pytest.mark.parametrize("watch", [without_events, broken], ids=["a bind mount", "no watches left"])
+async def test_without_events_files_are_polled(watch: object, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "POLL_EVERY", 10)
     monkeypatch.setattr(watching, "awatch", watch)
     async with watched(path) as changes:
         put(path, "new")
         await changes.sees("new")
 
 
-async def test_a_folder_that_is_not_there_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watching, "LOOK_EVERY", 10)
+async def test_a_missing_folder_is_polled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "POLL_EVERY", 10)
     path = tmp_path / "later" / "pointsman.yaml"
     watch = Watched([path])
     task = asyncio.create_task(watch.follow(SETTLE))
@@ -363,8 +390,8 @@ async def test_a_folder_that_is_not_there_is_looked_for(tmp_path: Path, monkeypa
     await asyncio.wait([task])
 
 
-async def test_a_folder_that_is_made_anew_is_watched_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watching, "LOOK_EVERY", 50)
+async def test_a_folder_that_is_created_again_is_watched_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "POLL_EVERY", 50)
     folder = tmp_path / "folder"
     folder.mkdir()
     path = folder / "pointsman.yaml"
@@ -382,7 +409,7 @@ async def test_a_folder_that_is_made_anew_is_watched_again(tmp_path: Path, monke
     await asyncio.wait([task])
 
 
-async def test_a_path_that_is_no_file_is_as_good_as_none(tmp_path: Path) -> None:
+async def test_a_path_that_is_no_file_counts_as_missing(tmp_path: Path) -> None:
     path = tmp_path / "pointsman.yaml"
     path.mkdir()
     async with watched(path) as watch:

@@ -67,9 +67,11 @@ class Processor:
     async def process(self, context: Context) -> None:
         """Serves one request. An immediate response rejects it; a stream that ends early counts as client-left."""
         rejection = self._admission.enter(self._limits, None)
+        self._router.pipeline.open.enter()  # its plugins must not be stopped while the body arrives
         try:
             await _Conversation(self._router, self._receiver, self._limits, self._options, context).run(rejection)
         finally:
+            self._router.pipeline.open.leave()
             self._admission.leave()
 
 

@@ -1,4 +1,4 @@
-"""`approx-prefix-cache-producer`: what it takes each endpoint to hold."""
+"""`approx-prefix-cache-producer`: which prompts it assumes each endpoint to hold."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from plugins.producers.approx_prefix_cache import ApproxPrefixCacheProducer
 from pointsman.testing import FakeClock, FakePool, make_candidates, make_decision, make_endpoint, make_request
 from tests.unit.plugins.given import params_of
 
-FIXED = {"autoTune": False, "blockSizeTokens": 4}
+FIXED: dict[str, Any] = {"autoTune": False, "blockSizeTokens": 4}
 BLOCK = "0123456789abcdef"
 """Four tokens."""
 
@@ -53,12 +53,12 @@ async def hits_of_b_after_a(first: InferenceRequest, second: InferenceRequest, *
     return hits(await ask(plugin, second, among))
 
 
-async def test_who_got_a_prompt_has_its_whole_blocks() -> None:
+async def test_an_endpoint_that_got_a_prompt_has_its_whole_blocks() -> None:
     request = make_request(BLOCK * 3 + "rest")
     assert await hits_of_b_after_a(request, request) == {"a": 3}
 
 
-async def test_a_new_prompt_matches_nobody() -> None:
+async def test_a_new_prompt_matches_no_endpoint() -> None:
     known = await ask(producer(**FIXED), make_request(BLOCK * 3), pool("a"))
     assert (hits(known), shape(known).total_blocks, shape(known).block_tokens) == ({}, 3, 4)
 
@@ -106,7 +106,7 @@ async def test_a_request_without_a_prompt_has_no_facts() -> None:
     assert await producer(**FIXED).produce(InferenceRequest("n", "/v1/x", "GET"), pool("a")) == {}
 
 
-async def test_whoever_prefills_is_credited_too() -> None:
+async def test_the_endpoint_that_prefills_is_credited_too() -> None:
     plugin, among = producer(**FIXED), pool("a", "b", "c")
     results = {**make_decision("a", profile="decode").results, **make_decision("b", profile="prefill").results}
     await send(plugin, make_request(BLOCK), among, Decision("decode", results))
@@ -126,7 +126,7 @@ async def test_only_the_first_of_a_list_is_credited() -> None:
     assert hits(await ask(plugin, make_request(BLOCK), among)) == {"b": 1}
 
 
-async def test_facts_stand_under_the_instance_s_name() -> None:
+async def test_facts_have_the_instance_s_name() -> None:
     plugin = ApproxPrefixCacheProducer(
         params_of(ApproxPrefixCacheProducer.Params, FIXED), PluginName("mine"), FakeClock()
     )
@@ -146,7 +146,7 @@ async def test_facts_stand_under_the_instance_s_name() -> None:
         pytest.param(128, 128, id="128 stays"),
     ],
 )
-async def test_auto_tuned_blocks_are_whole_blocks_of_the_engine_and_not_small(engine: int, tokens: int) -> None:
+async def test_auto_tuned_blocks_are_multiples_of_the_engine_s_and_not_small(engine: int, tokens: int) -> None:
     among = pool("a", metrics=[EndpointMetrics(waiting=0.0, block_size=engine)])
     known = await ask(producer(), make_request("x" * 4096), among)
     assert (shape(known).block_tokens, shape(known).total_blocks) == (tokens, 1024 // tokens)
@@ -165,18 +165,18 @@ async def test_auto_tuned_blocks_are_whole_blocks_of_the_engine_and_not_small(en
         pytest.param({"autoTune": False, "blockSize": 8}, 8, id="not tuned with the older name"),
     ],
 )
-async def test_without_an_engine_s_word_the_configured_size_counts(params: dict[str, Any], tokens: int) -> None:
+async def test_without_the_engine_s_block_size_the_configured_one_counts(params: dict[str, Any], tokens: int) -> None:
     known = await ask(producer(**params), make_request("x" * 4096), pool("a"))
     assert shape(known).block_tokens == tokens
 
 
-async def test_without_auto_tune_the_engine_s_block_size_is_not_looked_at() -> None:
+async def test_without_auto_tune_the_engine_s_block_size_is_ignored() -> None:
     among = pool("a", metrics=[EndpointMetrics(waiting=0.0, block_size=128, num_blocks=1)])
     known = await ask(producer(**FIXED), make_request(BLOCK * 9), among)
     assert (shape(known).block_tokens, shape(known).total_blocks) == (4, 9)
 
 
-async def test_the_engine_s_cache_bounds_what_it_is_taken_to_hold() -> None:
+async def test_the_size_of_the_engine_s_cache_bounds_what_it_is_assumed_to_hold() -> None:
     among = pool("a", metrics=[EndpointMetrics(waiting=0.0, block_size=16, num_blocks=8)])
     plugin, request = producer(), make_request("x" * 256 * 5)
     await send(plugin, request, among)
@@ -190,12 +190,12 @@ async def test_a_cache_smaller_than_a_block_holds_one() -> None:
     assert hits(await ask(plugin, request, among)) == {"a": 1}
 
 
-async def test_the_configured_capacity_bounds_an_endpoint_that_does_not_tell() -> None:
+async def test_the_configured_capacity_bounds_an_endpoint_whose_cache_size_is_unknown() -> None:
     request = make_request(BLOCK * 5)
     assert await hits_of_b_after_a(request, request, lruCapacityPerServer=3) == {"a": 3}
 
 
-async def test_block_size_is_looked_at_again_after_a_second(clock: FakeClock) -> None:
+async def test_the_block_size_is_read_again_after_a_second(clock: FakeClock) -> None:
     plugin, sizes = producer(clock), []
     for size, wait in ((128, 0.5), (256, 0.6), (256, 0.0)):
         among = pool("a", metrics=[EndpointMetrics(waiting=0.0, block_size=size)])
@@ -216,7 +216,7 @@ async def test_block_size_is_looked_at_again_after_a_second(clock: FakeClock) ->
         pytest.param({"maxPrefixTokensToMatch": 0}, 2048, id="the usual bound in blocks"),
     ],
 )
-async def test_only_so_much_of_a_prompt_is_compared(params: dict[str, Any], blocks: int) -> None:
+async def test_only_a_part_of_a_long_prompt_is_compared(params: dict[str, Any], blocks: int) -> None:
     known = await ask(producer(**FIXED, **params), make_request(BLOCK * 5000), pool("a"))
     assert shape(known).total_blocks == blocks
 
@@ -266,7 +266,72 @@ async def test_the_others_are_kept_when_one_goes_down(clock: FakeClock) -> None:
     assert hits(await ask(plugin, make_request(BLOCK), among)) == {"a": 1}
 
 
-def test_candidates_take_a_match_as_a_column() -> None:
+# -- the next configuration
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "inherits"),
+    [
+        pytest.param({}, {}, True, id="the same"),
+        pytest.param({}, {"lruCapacityPerServer": 5}, True, id="another capacity"),
+        pytest.param({}, {"maxPrefixTokensToMatch": 512}, True, id="another limit on the prompt"),
+        pytest.param({"blockSizeTokens": 16}, {"blockSizeTokens": 32}, True, id="both below the smallest tuned block"),
+        pytest.param({"blockSizeTokens": 16}, {"blockSizeTokens": 100}, False, id="another tuned block"),
+        pytest.param({"blockSize": 100}, {"blockSizeTokens": 100}, True, id="the older name"),
+        pytest.param({"autoTune": False}, {"autoTune": False}, True, id="not tuned"),
+        pytest.param(FIXED, {**FIXED, "blockSizeTokens": 8}, False, id="not tuned with another block"),
+        pytest.param({"autoTune": False, "blockSizeTokens": 64}, {}, False, id="tuned from now on"),
+        pytest.param({}, {"autoTune": False, "blockSizeTokens": 64}, False, id="no longer tuned"),
+    ],
+)
+async def test_the_memory_is_inherited_if_blocks_are_cut_alike(
+    before: dict[str, Any], after: dict[str, Any], inherits: bool
+) -> None:
+    plugin, successor, among = producer(**before), producer(**after), pool("a", "b")
+    request = make_request("x" * 1024)
+    await send(plugin, request, among)
+    successor.inherit_from(plugin)
+    known = await ask(successor, request, among)
+    assert bool(hits(known)) is inherits
+    assert hits(known) == ({"a": shape(known).total_blocks} if inherits else {})
+
+
+async def test_both_configurations_learn_from_requests_of_either_one() -> None:
+    plugin, successor, among = producer(**FIXED), producer(**FIXED), pool("a", "b")
+    successor.inherit_from(plugin)
+    running = await ask(plugin, make_request(BLOCK * 2), among)  # it began before the reload
+    plugin.on_scheduled(running, make_decision("b"))
+    await send(successor, make_request(BLOCK), among)
+    found = [hits(await ask(one, make_request(BLOCK * 3), among)) for one in (plugin, successor)]
+    assert found == [{"a": 1, "b": 2}] * 2
+
+
+async def test_a_successor_begins_with_the_block_size_that_its_predecessor_was_tuned_to(clock: FakeClock) -> None:
+    tuned = pool("a", metrics=[EndpointMetrics(waiting=0.0, block_size=128)])
+    plugin, request = producer(clock), make_request("x" * 4096)
+    await send(plugin, request, tuned)
+    found = []
+    for _ in range(2):  # and its successor as well
+        successor = producer(clock)
+        successor.inherit_from(plugin)
+        plugin = successor
+        known = await ask(plugin, request, pool("a"))  # where the engine's metrics are unknown at the moment
+        found.append((hits(known), shape(known).block_tokens))
+    assert found == [({"a": 8}, 128)] * 2
+
+
+async def test_endpoints_that_went_down_before_the_reload_are_forgotten(clock: FakeClock) -> None:
+    plugin, successor = producer(clock, **FIXED), producer(clock, **FIXED)
+    among = real_pool(clock, "a", "b")
+    for name in "ab":
+        await send(plugin, make_request(BLOCK), among, make_decision(name))
+    take_down(among, "a")
+    successor.inherit_from(plugin)
+    following = EndpointPool(clock=clock, in_flight=lambda _: 0, table=among.table)
+    assert hits(await ask(successor, make_request(BLOCK), following)) == {"b": 1}
+
+
+def test_candidates_have_the_matches_as_a_column() -> None:
     candidates: Candidates = make_candidates("a", "b", facts={PREFIX_HITS: {"b": 3}})
     assert list(candidates.fact(PREFIX_HITS)) == [0.0, 3.0]
 

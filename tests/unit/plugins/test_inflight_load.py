@@ -16,24 +16,27 @@ from app.extension import (
     PREFIX_HITS,
     PREFIX_SHAPE,
     UNCACHED_TOKENS,
-    Ending,
     InferenceRequest,
+    InFlight,
+    Lifecycle,
     PluginName,
     PrefixShape,
 )
+from app.routing.in_flight import InFlightRequests
 from plugins.producers.inflight_load import InflightLoadProducer
-from pointsman.testing import FakePool, make_candidates, make_decision, make_outcome, make_request
+from pointsman.testing import FakePool, make_candidates, make_decision, make_request
 from tests.unit.plugins.given import params_of
 
 Counts = tuple[dict[str, float], dict[str, float]]
 
-WITH_OUTPUT = {"addEstimatedOutputTokens": True}
+WITH_OUTPUT: dict[str, Any] = {"addEstimatedOutputTokens": True}
 REQUEST = make_request("x" * 400)
 """A prompt of 100 tokens."""
 
 
-def producer(**params: Any) -> InflightLoadProducer:
-    return InflightLoadProducer(params_of(InflightLoadProducer.Params, params), PluginName("inflight-load-producer"))
+def producer(in_flight: InFlight | None = None, **params: Any) -> InflightLoadProducer:
+    values = params_of(InflightLoadProducer.Params, params)
+    return InflightLoadProducer(values, PluginName("inflight-load-producer"), in_flight or InFlightRequests())
 
 
 async def counts(plugin: InflightLoadProducer) -> Counts:
@@ -59,87 +62,87 @@ async def test_at_first_nothing_is_in_flight() -> None:
 
 async def test_a_decision_counts_its_request_and_its_tokens() -> None:
     plugin = producer()
-    plugin.on_scheduled(REQUEST, make_decision("a", "b"))
+    plugin.on_entered(REQUEST, make_decision("a", "b"))
     assert await counts(plugin) == ({"a": 1}, {"a": 100})
 
 
 async def test_two_requests_add_up() -> None:
     plugin = producer()
     for name in ("a", "a", "b"):
-        plugin.on_scheduled(REQUEST, make_decision(name))
+        plugin.on_entered(REQUEST, make_decision(name))
     assert await counts(plugin) == ({"a": 2, "b": 1}, {"a": 200, "b": 100})
 
 
-async def test_the_first_byte_gives_back_the_tokens_and_keeps_the_request() -> None:
+async def test_the_response_releases_the_tokens_and_keeps_the_request() -> None:
     plugin, decision = producer(), make_decision("a")
-    plugin.on_scheduled(REQUEST, decision)
-    plugin.on_first_byte(REQUEST, decision)
+    plugin.on_entered(REQUEST, decision)
+    plugin.on_responded(decision)
     assert await counts(plugin) == ({"a": 1}, {})
 
 
-async def test_the_end_gives_back_everything() -> None:
+async def test_the_end_releases_everything() -> None:
     plugin, decision = producer(), make_decision("a")
-    plugin.on_scheduled(REQUEST, decision)
-    plugin.on_first_byte(REQUEST, decision)
-    plugin.on_finished(REQUEST, decision, make_outcome())
+    plugin.on_entered(REQUEST, decision)
+    plugin.on_responded(decision)
+    plugin.on_left(decision)
     assert await counts(plugin) == ({}, {})
 
 
-async def test_the_end_without_a_first_byte_gives_back_everything() -> None:
+async def test_the_end_without_a_response_releases_everything() -> None:
     plugin, decision = producer(), make_decision("a")
-    plugin.on_scheduled(REQUEST, decision)
-    plugin.on_finished(REQUEST, decision, make_outcome(Ending.CLIENT_LEFT))
+    plugin.on_entered(REQUEST, decision)
+    plugin.on_left(decision)
     assert await counts(plugin) == ({}, {})
 
 
 async def test_a_retry_moves_the_counts() -> None:
     plugin, first, second = producer(), make_decision("a"), make_decision("b")
-    plugin.on_scheduled(REQUEST, first)
-    plugin.on_finished(REQUEST, first, make_outcome(Ending.UPSTREAM_FAILED))
-    plugin.on_scheduled(REQUEST, second)
+    plugin.on_entered(REQUEST, first)
+    plugin.on_left(first)
+    plugin.on_entered(REQUEST, second)
     assert await counts(plugin) == ({"b": 1}, {"b": 100})
 
 
 async def test_another_request_s_end_leaves_this_one_s_counts() -> None:
     plugin, one, other = producer(), make_decision("a"), make_decision("a")
     for decision in (one, other):
-        plugin.on_scheduled(REQUEST, decision)
-    plugin.on_finished(REQUEST, one, make_outcome())
+        plugin.on_entered(REQUEST, decision)
+    plugin.on_left(one)
     assert await counts(plugin) == ({"a": 1}, {"a": 100})
 
 
 async def test_every_profile_s_first_pick_counts() -> None:
     plugin = producer()
-    plugin.on_scheduled(REQUEST, disaggregated("a", "b"))
+    plugin.on_entered(REQUEST, disaggregated("a", "b"))
     assert await counts(plugin) == ({"a": 1, "b": 1}, {"a": 100, "b": 100})
 
 
-async def test_the_first_byte_ends_the_prefill() -> None:
+async def test_the_response_ends_the_prefill() -> None:
     plugin, decision = producer(), disaggregated("a", "b")
-    plugin.on_scheduled(REQUEST, decision)
-    plugin.on_first_byte(REQUEST, decision)
+    plugin.on_entered(REQUEST, decision)
+    plugin.on_responded(decision)
     assert await counts(plugin) == ({"a": 1}, {})
 
 
-async def test_with_output_estimated_the_first_byte_ends_only_the_prefill() -> None:
+async def test_with_output_estimated_the_response_ends_only_the_prefill() -> None:
     plugin, decision = producer(**WITH_OUTPUT), disaggregated("a", "b")
-    plugin.on_scheduled(REQUEST, decision)
-    plugin.on_first_byte(REQUEST, decision)
+    plugin.on_entered(REQUEST, decision)
+    plugin.on_responded(decision)
     assert await counts(plugin) == ({"a": 1}, {"a": 250})
 
 
 async def test_one_endpoint_for_both_profiles_counts_twice() -> None:
     plugin, decision = producer(), disaggregated("a", "a")
-    plugin.on_scheduled(REQUEST, decision)
+    plugin.on_entered(REQUEST, decision)
     before = await counts(plugin)
-    plugin.on_first_byte(REQUEST, decision)
+    plugin.on_responded(decision)
     assert [before, await counts(plugin)] == [({"a": 2}, {"a": 200}), ({"a": 1}, {})]
 
 
 async def test_a_profile_without_a_pick_does_not_count() -> None:
     plugin, decision = producer(), make_decision("a", profile="decode")
     empty = make_decision(profile="prefill").results
-    plugin.on_scheduled(REQUEST, Decision("decode", {**decision.results, **empty}))
+    plugin.on_entered(REQUEST, Decision("decode", {**decision.results, **empty}))
     assert await counts(plugin) == ({"a": 1}, {"a": 100})
 
 
@@ -150,18 +153,18 @@ async def test_a_profile_without_a_pick_does_not_count() -> None:
         pytest.param({}, 20, 100, id="not estimated though the request has a limit"),
         pytest.param(WITH_OUTPUT, None, 250, id="one and a half times the prompt"),
         pytest.param({**WITH_OUTPUT, "outputRatio": 0.25}, None, 125, id="a quarter of the prompt"),
-        pytest.param({**WITH_OUTPUT, "outputRatio": 0}, None, 100, id="no answer at all"),
+        pytest.param({**WITH_OUTPUT, "outputRatio": 0}, None, 100, id="no response at all"),
         pytest.param(WITH_OUTPUT, 20, 120, id="up to the request's limit"),
         pytest.param(WITH_OUTPUT, 0, 100, id="a limit of nothing"),
-        pytest.param(WITH_OUTPUT, 1000, 250, id="a limit over the guess"),
+        pytest.param(WITH_OUTPUT, 1000, 250, id="a limit over the estimate"),
         pytest.param({**WITH_OUTPUT, "maxEstimatedOutputTokens": 30}, None, 130, id="up to the configured bound"),
         pytest.param({**WITH_OUTPUT, "maxEstimatedOutputTokens": 30}, 20, 120, id="up to the lower of both"),
         pytest.param({**WITH_OUTPUT, "maxEstimatedOutputTokens": 0}, None, 100, id="a bound of nothing"),
     ],
 )
-async def test_the_answer_s_tokens_are_guessed(params: dict[str, Any], limit: int | None, tokens: int) -> None:
+async def test_the_tokens_of_the_response_are_estimated(params: dict[str, Any], limit: int | None, tokens: int) -> None:
     plugin = producer(**params)
-    plugin.on_scheduled(make_request("x" * 400, max_output_tokens=limit), make_decision("a"))
+    plugin.on_entered(make_request("x" * 400, max_output_tokens=limit), make_decision("a"))
     assert await counts(plugin) == ({"a": 1}, {"a": tokens})
 
 
@@ -181,14 +184,14 @@ async def test_what_an_endpoint_has_cached_costs_nothing(
     assert await uncached(producer(), request) == costs
 
 
-async def test_cached_tokens_are_not_counted_in_flight_and_the_answer_is() -> None:
+async def test_cached_tokens_are_not_counted_in_flight_and_the_response_is() -> None:
     request = make_request("x" * 400, facts={PREFIX_HITS: {"a": 3}, PREFIX_SHAPE: PrefixShape(6, 16)})
     plugin = producer(**WITH_OUTPUT)
-    plugin.on_scheduled(request, make_decision("a"))
+    plugin.on_entered(request, make_decision("a"))
     assert await counts(plugin) == ({"a": 1}, {"a": 52 + 150})
 
 
-async def test_the_matches_of_the_producer_it_is_told_count() -> None:
+async def test_the_matches_of_the_configured_producer_count() -> None:
     facts = {PREFIX_HITS.of("mine"): {"b": 1}, PREFIX_SHAPE.of("mine"): PrefixShape(6, 16), PREFIX_HITS: {"a": 6}}
     plugin = producer(prefixMatchInfoProducerName="mine")
     assert await uncached(plugin, make_request("x" * 400, facts=facts)) == {"a": 100, "b": 84}
@@ -197,34 +200,120 @@ async def test_the_matches_of_the_producer_it_is_told_count() -> None:
 async def test_counts_are_live() -> None:
     plugin = producer()
     found: Any = await plugin.produce(REQUEST, FakePool(make_candidates("a")))
-    plugin.on_scheduled(REQUEST, make_decision("a"))
+    plugin.on_entered(REQUEST, make_decision("a"))
     assert found[IN_FLIGHT_REQUESTS]["a"] == 1
 
 
-async def test_the_cost_for_an_endpoint_that_is_not_there_is_not_known() -> None:
+async def test_the_cost_for_an_unknown_endpoint_is_unknown() -> None:
     found: Any = await producer().produce(REQUEST, FakePool(make_candidates("a")))
-    assert found[UNCACHED_TOKENS].get("stranger") is None
+    assert found[UNCACHED_TOKENS].get("unknown") is None
 
 
-steps = st.lists(st.tuples(st.sampled_from(["start", "byte", "end"]), st.integers(0, 3), st.booleans()), max_size=40)
+# -- what the process has in flight
 
 
-@given(steps=steps, output=st.booleans())
-def test_counts_are_never_negative_and_end_at_nothing(steps: list[tuple[str, int, bool]], output: bool) -> None:
-    plugin, alive = producer(addEstimatedOutputTokens=output), []
+def follower(in_flight: InFlightRequests, **params: Any) -> InflightLoadProducer:
+    """A producer as it is after its start."""
+    plugin = producer(in_flight, **params)
+    in_flight.follow(plugin, "p")
+    return plugin
+
+
+async def test_it_follows_the_process_from_its_start_to_its_stop() -> None:
+    in_flight, decisions = InFlightRequests(), [make_decision("a") for _ in range(3)]
+    plugin = producer(in_flight)
+    assert isinstance(plugin, Lifecycle)
+    in_flight.begin(REQUEST, decisions[0])
+    found = [await counts(plugin)]
+    await plugin.start()
+    in_flight.begin(REQUEST, decisions[1])
+    found.append(await counts(plugin))
+    await plugin.stop()
+    in_flight.begin(REQUEST, decisions[2])
+    in_flight.end(decisions[0])
+    found.append(await counts(plugin))
+    assert found == [({}, {}), ({"a": 2}, {"a": 200}), ({"a": 2}, {"a": 200})]
+
+
+SIX = [
+    # decision, whether the endpoint has responded
+    (make_decision("a"), False),
+    (make_decision("a"), True),
+    (make_decision("b"), False),
+    (disaggregated("a", "b"), False),
+    (disaggregated("a", "b"), True),
+    (disaggregated("b", "b"), False),
+]
+
+
+@pytest.mark.parametrize(
+    ("params", "tokens"),
+    [
+        pytest.param({}, {"a": 200, "b": 400}, id="prompts that are not processed yet"),
+        pytest.param(WITH_OUTPUT, {"a": 4 * 250, "b": 4 * 250}, id="with estimated responses"),
+        pytest.param({**WITH_OUTPUT, "outputRatio": 0.5}, {"a": 4 * 150, "b": 4 * 150}, id="another ratio"),
+        pytest.param(
+            {**WITH_OUTPUT, "maxEstimatedOutputTokens": 10}, {"a": 4 * 110, "b": 4 * 110}, id="another upper bound"
+        ),
+        pytest.param({"prefixMatchInfoProducerName": "mine"}, {"a": 104, "b": 400}, id="another producer's matches"),
+    ],
+)
+async def test_a_producer_that_joins_counts_what_is_in_flight_by_its_own_parameters(
+    params: dict[str, Any], tokens: dict[str, float]
+) -> None:
+    request = make_request(
+        "x" * 400, facts={PREFIX_HITS.of("mine"): {"a": 3}, PREFIX_SHAPE.of("mine"): PrefixShape(6, 16)}
+    )
+    in_flight, first = InFlightRequests(), producer()
+    in_flight.follow(first, "first")
+    for decision, responded in SIX:
+        in_flight.begin(request, decision)
+        if responded:
+            in_flight.responded(decision)
+    second = follower(in_flight, **params)
+    found = [await counts(plugin) for plugin in (first, second)]
+    assert found == [({"a": 4, "b": 4}, {"a": 200, "b": 400}), ({"a": 4, "b": 4}, tokens)]
+    in_flight.unfollow(first)
+    for decision, _ in SIX:
+        in_flight.end(decision)
+    assert await counts(second) == ({}, {})
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["start", "response", "end", "join"]), st.integers(0, 3), st.booleans()), max_size=40
+)
+
+
+@given(steps=STEPS, output=st.booleans())
+def test_counts_are_never_negative_end_at_0_and_do_not_depend_on_when_a_producer_joined(
+    steps: list[tuple[str, int, bool]], output: bool
+) -> None:
+    in_flight = InFlightRequests()
+    plugins, alive = [follower(in_flight, addEstimatedOutputTokens=output)], []
+    silent: list[Decision] = []
     for step, number, both in steps:
         if step == "start":
             alive.append(disaggregated("a", "b") if both else make_decision("ab"[number % 2]))
-            plugin.on_scheduled(REQUEST, alive[-1])
-        elif alive and step == "byte":
-            plugin.on_first_byte(REQUEST, alive[number % len(alive)])
-        elif alive:
-            plugin.on_finished(REQUEST, alive.pop(number % len(alive)), make_outcome())
-        assert sum(plugin._requests.values()) >= len(alive)
-        assert min([*plugin._requests.values(), *plugin._tokens.values()], default=1) > 0
+            silent.append(alive[-1])
+            in_flight.begin(REQUEST, alive[-1])
+        elif step == "join":
+            plugins.append(follower(in_flight, addEstimatedOutputTokens=output))
+        elif step == "response" and silent:
+            in_flight.responded(silent.pop(number % len(silent)))
+        elif step == "end" and alive:
+            decision = alive.pop(number % len(alive))
+            silent = [one for one in silent if one is not decision]
+            in_flight.end(decision)
+        first = plugins[0]
+        assert all((one._requests, one._tokens) == (first._requests, first._tokens) for one in plugins)
+        assert sum(first._requests.values()) >= len(alive)
+        assert min([*first._requests.values(), *first._tokens.values()], default=1) > 0
     for decision in alive:
-        plugin.on_finished(REQUEST, decision, make_outcome())
-    assert (plugin._requests, plugin._tokens, plugin._entries) == ({}, {}, {})
+        in_flight.end(decision)
+    assert all((one._requests, one._tokens, one._entries) == ({}, {}, {}) for one in plugins)
+
+
+# -- parameters
 
 
 @pytest.mark.parametrize(
@@ -242,7 +331,7 @@ def test_parameters_out_of_bounds_are_refused(values: dict[str, Any]) -> None:
         params_of(InflightLoadProducer.Params, values)
 
 
-def test_older_files_parameters_are_taken() -> None:
+def test_a_parameter_of_older_files_is_accepted() -> None:
     assert params_of(InflightLoadProducer.Params, {"syncCrossReplicaState": False}).output_ratio == 1.5
 
 

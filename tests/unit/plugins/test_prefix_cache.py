@@ -93,7 +93,7 @@ async def test_without_a_prompt_nothing_is_produced_and_all_score_0() -> None:
     assert await scores(plugin, request, among) == [0.0, 0.0]
 
 
-async def test_a_growing_chat_goes_on_scoring_higher_where_it_was() -> None:
+async def test_a_growing_chat_scores_higher_where_it_was() -> None:
     plugin, among, found = plugin_of(), endpoints("a", "b"), []
     for turn in range(1, 5):
         found.append(await scores(plugin, BLOCK * turn, among))
@@ -133,7 +133,7 @@ async def test_narrowed_candidates_keep_their_own_scores() -> None:
 # -- what is remembered
 
 
-async def test_whoever_prefills_is_credited_too() -> None:
+async def test_the_endpoint_that_prefills_is_credited_too() -> None:
     plugin, among = plugin_of(), endpoints("a", "b", "c")
     results = {**make_decision("a", profile="decode").results, **make_decision("b", profile="prefill").results}
     await send(plugin, BLOCK, among, Decision("decode", results))
@@ -153,7 +153,7 @@ async def test_only_the_first_of_a_list_is_credited() -> None:
     assert await scores(plugin, BLOCK, among) == [0.0, 1.0]
 
 
-async def test_a_question_alone_credits_nobody() -> None:
+async def test_scoring_alone_credits_no_endpoint() -> None:
     plugin, among = plugin_of(), endpoints("a")
     await scores(plugin, BLOCK, among)
     assert await scores(plugin, BLOCK, among) == [0.0]
@@ -174,7 +174,7 @@ async def test_what_was_sent_least_recently_is_forgotten_first() -> None:
     assert [(await scores(plugin, prompt, among))[0] for prompt in (one, two, three)] == [1.0, 0.0, 1.0]
 
 
-async def test_each_endpoint_has_room_of_its_own() -> None:
+async def test_each_endpoint_has_a_capacity_of_its_own() -> None:
     plugin, among = plugin_of(lruIndexerCapacity=1), endpoints("a", "b")
     await send(plugin, "x" * 16, among, "a")
     await send(plugin, "y" * 16, among, "b")
@@ -201,7 +201,7 @@ async def test_a_prompt_of_1024_bytes_is_cut_into_blocks(
     assert (shape and shape.total_blocks, shape and shape.block_tokens) == (blocks, tokens)
 
 
-async def test_the_usual_block_has_64_bytes_and_256_of_them_are_compared() -> None:
+async def test_by_default_256_blocks_of_64_bytes_are_compared() -> None:
     plugin = PrefixCache(PrefixCache.Params(), PluginName("prefix-cache"))
     known = await ask(plugin, make_request("x" * 64 * 1000), pool("a"))
     shape = known.facts.get(PREFIX_SHAPE.of("prefix-cache"))
@@ -217,14 +217,14 @@ async def test_only_the_compared_beginning_makes_the_score() -> None:
 # -- several instances, and endpoints that come and go
 
 
-async def test_facts_stand_under_the_instance_s_name() -> None:
+async def test_facts_have_the_instance_s_name() -> None:
     plugin = plugin_of("mine")
     keys = {PREFIX_HITS.of("mine"), PREFIX_SHAPE.of("mine")}
     assert set(await plugin.produce(make_request(BLOCK), pool("a"))) == keys
     assert set(PrefixCache.produces("mine", PrefixCache.Params())) == keys
 
 
-async def test_two_instances_remember_for_themselves() -> None:
+async def test_each_instance_has_a_memory_of_its_own() -> None:
     coarse, fine, among = plugin_of("coarse", hashBlockSize=32), plugin_of("fine"), endpoints("a")
     request = await ask(fine, await ask(coarse, make_request(BLOCK), among), among)
     for plugin in (coarse, fine):
@@ -257,11 +257,53 @@ async def test_an_endpoint_that_is_down_is_forgotten(clock: FakeClock) -> None:
     assert await scores(plugin, BLOCK, among) == [0.0, 0.0]
 
 
-async def test_a_new_list_with_the_same_endpoints_forgets_nobody(clock: FakeClock) -> None:
+async def test_a_new_list_with_the_same_endpoints_forgets_none(clock: FakeClock) -> None:
     plugin, among = plugin_of(), endpoints("a", "b", clock=clock)
     await send(plugin, BLOCK, among)
     among.replace_all([make_endpoint("a"), make_endpoint("b"), make_endpoint("c")])
     assert await scores(plugin, BLOCK, among) == [1.0, 0.0, 0.0]
+
+
+# -- the next configuration
+
+
+@pytest.mark.parametrize(
+    ("after", "inherits"),
+    [
+        pytest.param({}, True, id="the same"),
+        pytest.param({"lruIndexerCapacity": 1}, True, id="another capacity"),
+        pytest.param({"maxPrefixBlocksToMatch": 1}, True, id="another limit on the prompt"),
+        pytest.param({"hashBlockSize": 32}, False, id="larger blocks"),
+        pytest.param({"hashBlockSize": 17}, False, id="blocks of as many tokens"),
+    ],
+)
+@pytest.mark.parametrize("name", ["prefix-cache", "renamed"])
+async def test_the_memory_is_inherited_if_blocks_are_cut_alike(
+    name: str, after: dict[str, Any], inherits: bool
+) -> None:
+    plugin, successor, among = plugin_of(), plugin_of(name, **after), endpoints("a", "b")
+    await send(plugin, BLOCK * 4, among)
+    successor.inherit_from(plugin)
+    known = await ask(successor, make_request(BLOCK * 4), among)
+    assert list(successor.score(known, among.candidates(known.facts))) == [float(inherits), 0.0]
+
+
+async def test_both_configurations_learn_from_requests_of_either_one() -> None:
+    plugin, successor, among = plugin_of(), plugin_of(), endpoints("a", "b")
+    successor.inherit_from(plugin)
+    await send(plugin, BLOCK, among, "b")
+    await send(successor, BLOCK, among, "a")
+    assert [await scores(one, BLOCK, among) for one in (plugin, successor)] == [[1.0, 1.0]] * 2
+
+
+async def test_a_smaller_capacity_counts_from_the_next_pick() -> None:
+    plugin, successor, among = plugin_of(), plugin_of(lruIndexerCapacity=1), endpoints("a")
+    await send(plugin, BLOCK * 4, among)
+    successor.inherit_from(plugin)
+    found = [await scores(successor, BLOCK * 4, among)]
+    await send(successor, BLOCK * 4, among)
+    found.append(await scores(successor, BLOCK * 4, among))
+    assert found == [[1.0], [0.25]]
 
 
 # -- parameters
@@ -274,7 +316,7 @@ def test_the_capacity_has_the_names_that_it_had(key: str) -> None:
     assert params_of(PrefixCache.Params, {key: 5}).lru_indexer_capacity == 5
 
 
-def test_without_parameters_the_usual_ones_count() -> None:
+def test_the_default_parameters() -> None:
     params = params_of(PrefixCache.Params, {})
     assert (params.hash_block_size, params.max_prefix_blocks_to_match, params.lru_indexer_capacity) == (64, 256, 31250)
 

@@ -1,4 +1,4 @@
-"""What a prefix memory takes endpoints to hold, and when it forgets."""
+"""Which prompts a prefix memory assumes endpoints to hold, and when it forgets them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_prompts_are_cut_into_chains_of_blocks(prompts: list[bytes], most: int, 
     assert [len(chain) for chain in chains(PrefixMemory(), *prompts, most=most)] == lengths
 
 
-def test_a_block_s_hash_stands_for_everything_before_it() -> None:
+def test_a_block_s_hash_depends_on_everything_before_it() -> None:
     ((one, two), (other, same)) = chains(PrefixMemory(), BLOCK * 2, b"x" * 16 + BLOCK)
     assert len({one, two, other, same}) == 4
 
@@ -78,7 +78,7 @@ def test_matches_of_several_chains_are_added_up_by_endpoint() -> None:
     assert dict(memory.match(chains(memory, BLOCK * 3, b"x" * 32, BLOCK))) == {"a": 3, "b": 1}
 
 
-def test_no_chains_match_nobody() -> None:
+def test_no_chains_match_no_endpoint() -> None:
     assert dict(PrefixMemory().match([])) == {}
 
 
@@ -92,13 +92,13 @@ def test_no_chains_match_nobody() -> None:
         pytest.param(make_decision("a", "b", profile="prefill"), {"a"}, id="prefill alone"),
     ],
 )
-def test_who_is_picked_and_who_prefills_is_credited(decision: Decision, holders: set[str]) -> None:
+def test_the_endpoints_that_are_picked_and_that_prefill_are_credited(decision: Decision, holders: set[str]) -> None:
     memory = PrefixMemory()
     memory.credit(decision, chains(memory, BLOCK), {}, 100)
     assert set(memory.match(chains(memory, BLOCK))) == holders
 
 
-def test_a_prefill_without_a_pick_credits_nobody_more() -> None:
+def test_a_prefill_without_a_pick_credits_no_other_endpoint() -> None:
     memory, decided = PrefixMemory(), make_decision("a", profile="decode")
     full = decided.results["decode"]
     nobody = ProfileResult("prefill", (), (), full.scored, (), full.weights, full.scores)
@@ -109,15 +109,13 @@ def test_a_prefill_without_a_pick_credits_nobody_more() -> None:
 @pytest.mark.parametrize(
     ("capacity", "usual", "found"),
     [
-        pytest.param({}, 3, {"a": 3, "b": 3}, id="the usual one"),
-        pytest.param({"a": 2}, 4, {"a": 2, "b": 4}, id="its own and the usual one"),
+        pytest.param({}, 3, {"a": 3, "b": 3}, id="the default"),
+        pytest.param({"a": 2}, 4, {"a": 2, "b": 4}, id="its own and the default"),
         pytest.param({"a": 5, "b": 1}, 2, {"a": 5, "b": 1}, id="their own"),
-        pytest.param({"z": 1}, 100, {"a": 5, "b": 5}, id="somebody else's"),
+        pytest.param({"z": 1}, 100, {"a": 5, "b": 5}, id="another endpoint's"),
     ],
 )
-def test_no_endpoint_holds_more_than_it_has_room_for(
-    capacity: dict[str, int], usual: int, found: dict[str, int]
-) -> None:
+def test_no_endpoint_holds_more_than_its_capacity(capacity: dict[str, int], usual: int, found: dict[str, int]) -> None:
     memory = PrefixMemory()
     memory.credit(two_profiles("a", "b"), chains(memory, BLOCK * 5), capacity, usual)
     assert dict(memory.match(chains(memory, BLOCK * 5))) == found
@@ -136,13 +134,13 @@ def holders_after_following(memory: PrefixMemory, among: EndpointPool) -> set[st
     return set(memory.match(chains(memory, BLOCK)))
 
 
-def test_as_long_as_nothing_changes_nobody_is_forgotten(clock: FakeClock) -> None:
+def test_as_long_as_nothing_changes_no_endpoint_is_forgotten(clock: FakeClock) -> None:
     among = pool(clock, "a", "b")
     assert holders_after_following(credited(among, "a", "b"), among) == {"a", "b"}
 
 
 @pytest.mark.parametrize("follows_between", [pytest.param(True, id="seen down"), pytest.param(False, id="not seen")])
-def test_an_endpoint_that_was_down_is_forgotten_whether_that_was_seen_or_not(
+def test_an_endpoint_that_was_down_is_forgotten_even_if_that_was_not_seen(
     clock: FakeClock, follows_between: bool
 ) -> None:
     among = pool(clock, "a", "b")
@@ -169,7 +167,7 @@ def test_an_endpoint_that_joins_leaves_the_others_as_they_are(clock: FakeClock) 
     assert holders_after_following(memory, among) == {"a"}
 
 
-def test_a_pick_that_is_told_after_a_restart_does_not_outlive_it(clock: FakeClock) -> None:
+def test_a_pick_that_is_credited_after_a_restart_is_forgotten_with_it(clock: FakeClock) -> None:
     among = pool(clock, "a", "b")
     memory, endpoint = credited(among), among.get("a")
     assert endpoint is not None
@@ -177,3 +175,27 @@ def test_a_pick_that_is_told_after_a_restart_does_not_outlive_it(clock: FakeCloc
     among.mark_up(endpoint)
     memory.credit(make_decision("a"), chains(memory, BLOCK), {}, 100)
     assert holders_after_following(memory, among) == set()
+
+
+@pytest.mark.parametrize("joins", [False, True], ids=["", "another endpoint joins"])
+def test_the_pool_of_the_next_configuration_has_the_same_endpoints(clock: FakeClock, joins: bool) -> None:
+    among = pool(clock, "a", "b")
+    memory = credited(among, "a", "b")
+    following = EndpointPool(clock=clock, in_flight=lambda _: 0, table=among.table)
+    if joins:
+        following.replace_all([make_endpoint(name) for name in "abc"])
+    found = [holders_after_following(memory, one) for one in (following, among, following)]
+    assert found == [{"a", "b"}] * 3
+
+
+def test_an_endpoint_that_restarts_is_forgotten_once_whichever_pool_is_followed(clock: FakeClock) -> None:
+    among = pool(clock, "a", "b")
+    following = EndpointPool(clock=clock, in_flight=lambda _: 0, table=among.table)
+    memory, endpoint = credited(among, "a", "b"), among.get("a")
+    assert endpoint is not None
+    among.mark_down(endpoint, "restarting")
+    among.mark_up(endpoint)
+    found = [holders_after_following(memory, following)]
+    memory.credit(make_decision("a"), chains(memory, BLOCK), {}, 100)
+    found += [holders_after_following(memory, one) for one in (among, following)]
+    assert found == [{"b"}, {"a", "b"}, {"a", "b"}]

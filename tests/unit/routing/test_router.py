@@ -580,3 +580,12 @@ async def test_an_endpoint_that_one_router_marks_down_is_no_candidate_for_the_ot
     setup.pool.mark_down(ENDPOINTS[0], "refused")
     async with setup.next_router().route(make_request()) as route:
         assert route.endpoint.name == "b"
+
+
+async def test_one_decision_object_for_two_requests_at_once_counts_twice() -> None:
+    setup = Setup()
+    decided = setup.router.pipeline.scheduler.schedule(make_request(), setup.pool.candidates())
+    setup.router.pipeline.scheduler._picker.conclusion = decided  # type: ignore[attr-defined]
+    async with setup.router.route(make_request()) as one, setup.router.route(make_request()) as other:
+        assert (setup.in_flight.total, one.decision == other.decision, one.decision is other.decision) == (2, True, False)
+    assert setup.in_flight.total == 0

@@ -28,6 +28,7 @@ from tests.support.running import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
+    from pathlib import Path
 
     from app.domain.endpoint import Endpoint
 
@@ -37,8 +38,8 @@ HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\n"
 
 
 @asynccontextmanager
-async def endpoint(serve: Serve) -> AsyncIterator[Endpoint]:
-    """An endpoint that does `serve` with each connection and closes it."""
+async def endpoint(serve: Serve, path: Path | None = None) -> AsyncIterator[Endpoint]:
+    """An endpoint that does `serve` with each connection and closes it. With a `path` it is a Unix socket."""
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -46,10 +47,15 @@ async def endpoint(serve: Serve) -> AsyncIterator[Endpoint]:
         finally:
             writer.close()
 
-    server = await asyncio.start_server(connected, "127.0.0.1", 0)
+    if path is not None:
+        server = await asyncio.start_unix_server(connected, path)
+        made = make_endpoint("e", address=f"unix:{path}", port=0)
+    else:
+        server = await asyncio.start_server(connected, "127.0.0.1", 0)
+        made = make_endpoint("e", port=server.sockets[0].getsockname()[1])
     try:
         async with asyncio.timeout(20):
-            yield make_endpoint("e", port=server.sockets[0].getsockname()[1])
+            yield made
     finally:
         server.close()  # without waiting: from Python 3.12 on that waits for connections that hang on purpose
 
@@ -145,6 +151,13 @@ async def stall(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 async def test_a_response_arrives_whole(pools: HostPools) -> None:
     async with endpoint(respond) as to:
         assert await send(upstream(pools), to) == b"done"
+
+
+async def test_an_endpoint_may_be_a_unix_socket(pools: HostPools, tmp_path: Path) -> None:
+    counting = Counting()
+    async with endpoint(counting, tmp_path / "s") as to:
+        one = upstream(pools)
+        assert ([await send(one, to) for _ in range(2)], counting.connections) == ([b"done"] * 2, 1)
 
 
 async def test_a_request_is_sent_as_it_came(pools: HostPools) -> None:

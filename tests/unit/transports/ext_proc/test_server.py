@@ -362,7 +362,7 @@ async def test_each_stream_is_served_by_the_configuration_that_it_began_with() -
         before = served.server.port
         await served.apply(served.configured(process=refuses))
         with pytest.raises(grpc.aio.AioRpcError, match="the next one"):
-            await served.ask(ASKED[0])
+            await served.ask()
         assert (await end(call), served.server.port) == (["response_body"], before)
 
 
@@ -533,11 +533,13 @@ async def test_a_unix_socket_left_by_a_process_that_is_gone_is_replaced(tmp_path
     assert names_in(tmp_path) == []
 
 
-async def test_the_path_of_a_unix_socket_may_be_as_long_as_the_system_allows(tmp_path: Path) -> None:
-    path = tmp_path / ("x" * (LONGEST_SOCKET - len(str(tmp_path)) - 1))
-    async with serving(Address(f"unix:{path}", 0)) as served:
-        assert await served.destination() == WHERE
-    assert names_in(tmp_path) == []
+@pytest.mark.parametrize("name", ["s", "a-name-that-is-longer"])
+async def test_the_path_of_a_unix_socket_may_be_as_long_as_the_system_allows(name: str, tmp_path: Path) -> None:
+    folder = tmp_path / ("x" * (LONGEST_SOCKET - len(str(tmp_path)) - len(name) - 2))
+    folder.mkdir()
+    async with serving(Address(f"unix:{folder}/{name}", 0)) as served:
+        assert (await served.destination(), names_in(folder)) == (WHERE, [name])
+    assert names_in(folder) == []
 
 
 # -- it stops
