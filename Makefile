@@ -7,7 +7,7 @@ DONE := .venv/.set-up
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: run test test-machine test-sockets test-all test-all-machine test-all-sockets fuzz check lint types imports wheelhouse bench clean
+.PHONY: run test test-machine test-sockets test-all test-all-machine test-all-sockets fuzz check lint types imports docs wheelhouse bench clean
 
 run: $(DONE)  ## the router in front of an embedded fleet of three simulated model servers
 	$(BIN)/pointsman serve -c builtin:default -c builtin:dev
@@ -49,6 +49,9 @@ types: $(DONE)
 
 imports: $(DONE)
 	$(BIN)/lint-imports
+
+docs: $(DONE)  ## docs/schema.json, docs/plugins.md, the generated part of config/default.yaml
+	$(BIN)/python docs/generate.py
 
 wheelhouse: .wheelhouse/.filled  ## the wheels that an empty environment needs, so that tests need no network
 

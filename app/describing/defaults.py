@@ -1,9 +1,10 @@
-"""Pointsman's own sections with their defaults, each key with a comment: the generated part of `config/default.yaml`."""
+"""The generated part of `config/default.yaml`: Pointsman's own sections, with a default and a comment for each key."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -11,7 +12,7 @@ from pydantic.fields import FieldInfo
 from app.describing.fields import default_of, takes
 from app.settings import picker_config
 from app.settings.schema import Settings
-from app.settings.shapes import fields_of, shape_of
+from app.settings.shapes import Shape, fields_of, shape_of
 from app.settings.writer import scalar_text
 
 MARK = "# The sections below are generated from app/settings: edit its docstrings, then run `make docs`.\n"
@@ -39,7 +40,7 @@ def own_sections() -> str:
     sections = [
         "\n".join(_lines(attribute, key, Settings, ""))
         for attribute, key, field in _fields(Settings)
-        if (model := shape_of(field.annotation).model) is not None and model.__module__ != picker_config.__name__
+        if (model := _shape(field).model) is not None and model.__module__ != picker_config.__name__
     ]
     return "\n\n".join(sections) + "\n"
 
@@ -50,10 +51,15 @@ def _fields(model: type[BaseModel]) -> Iterator[tuple[str, str, FieldInfo]]:
         yield attribute, names[0], field
 
 
+def _shape(field: FieldInfo) -> Shape:
+    annotation: Any = field.annotation
+    return shape_of(annotation)
+
+
 def _lines(attribute: str, key: str, model: type[BaseModel], indent: str) -> Iterator[str]:
     """The lines of one field, and of the fields below it."""
     field = model.model_fields[attribute]
-    inner = shape_of(field.annotation).model
+    inner = _shape(field).model
     value = "" if inner is not None else f" {_value(default_of(model, attribute), field)}"
     yield from _commented(f"{indent}{key}:{value}", _comment(field))
     if inner is not None:
@@ -79,9 +85,9 @@ def _quantity(number: int) -> str:
 
 
 def _comment(field: FieldInfo) -> str:
-    """The first sentence of the docstring; for a list of mappings also the keys of an item, optional ones in brackets."""
+    """The first sentence of the docstring; for a list of mappings also an item's keys, optional ones in brackets."""
     first = " ".join((field.description or "").split()).partition(". ")[0].removesuffix(".")
-    item = shape_of(field.annotation).inner
+    item = _shape(field).inner
     if item is None or item.model is None:
         return first
     required = [names[0] for names, inner in fields_of(item.model) if inner.is_required()]

@@ -26,7 +26,7 @@ class HttpLimits(Section):
     in_flight: int = Field(default=0, ge=0)
     """Maximum requests in flight or being received; 0 means no limit; further ones get 429."""
     endpoint_connections: int = Field(default=0, ge=0)
-    """Maximum number of connections per endpoint; 0 means no limit. A request waits for one up to `timeouts.connect`."""
+    """Maximum number of connections per endpoint; 0 means no limit. Requests wait for one up to `timeouts.connect`."""
 
 
 class HttpTimeouts(Section):
@@ -57,7 +57,7 @@ class HttpTls(Section):
     key_file: str = ""
     """PEM file with the private key of the certificate."""
     client_ca_file: str = ""
-    """PEM file with CA certificates; if set, clients must present a certificate signed by one."""
+    """PEM file with CA certificates; if set, clients need a certificate signed by one."""
 
     @model_validator(mode="after")
     def _require_certificate_and_key(self) -> HttpTls:

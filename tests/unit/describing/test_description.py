@@ -102,7 +102,7 @@ def about(name: str) -> Description:
 
 def test_the_committed_page_is_up_to_date() -> None:
     committed = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
-    assert committed == page(ALL), "run: pointsman plugins --markdown > docs/plugins.md"
+    assert committed == page(ALL), "run: make docs"
 
 
 def test_every_built_in_type_is_described_once() -> None:
@@ -141,7 +141,7 @@ def test_a_type_is_described_with_all_that_is_known_of_it() -> None:
     assert one.parameters[2] == Parameter(
         key="lruIndexerCapacity",
         takes="whole number",
-        purpose="Blocks remembered per endpoint, least recent first out.",
+        purpose="Blocks remembered per endpoint (LRU).",
         default="31250",
         range="1 to 100000000",
         other_names=("LRUIndexerSize", "lruCapacityPerServer"),

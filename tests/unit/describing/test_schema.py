@@ -45,7 +45,7 @@ def test_it_is_a_valid_schema() -> None:
 
 def test_the_committed_file_is_up_to_date() -> None:
     committed = (ROOT / "docs" / "schema.json").read_text(encoding="utf-8")
-    assert committed == schema_text(catalogue()), "run: pointsman schema --output docs/schema.json"
+    assert committed == schema_text(catalogue()), "run: make docs"
 
 
 def test_it_has_no_keywords_but_those_of_json_schema() -> None:
@@ -204,5 +204,8 @@ def test_types_and_aliases_are_offered_and_deprecated_ones_are_not() -> None:
 
 def test_keys_are_described_and_have_their_defaults_as_yaml_has_them() -> None:
     http = SCHEMA["$defs"]["HttpTimeouts"]["properties"]["connect"]
-    assert (http["description"], http["default"]) == ("For a connection to an endpoint.", "2s")
+    assert (http["description"], http["default"]) == (
+        "Time to obtain a connection to an endpoint. Then another endpoint is tried, up to `retries` times.",
+        "2s",
+    )
     assert all("description" in schema for schema in SCHEMA["properties"].values() if "$ref" not in schema)
