@@ -10,7 +10,7 @@ from pathlib import Path
 import structlog
 from watchfiles import awatch
 
-log = structlog.get_logger("pointsman.reload")
+log = structlog.get_logger("pointsman.watching")
 
 STEP = 100
 """Milliseconds between two checks for file system events."""

@@ -1,4 +1,4 @@
-"""Measures the code: `python docs/figures.py` writes the table of sizes into docs/architecture.md, between its markers."""
+"""Measures the code, and writes the table of sizes into docs/architecture.md. `make docs` runs it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "architecture.md"
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 PACKAGES = ("app", "containers", "plugins", "pointsman")
+HEADINGS = (
+    "package", "modules", "lines", "median module", "longest module", "functions", "median function", "longest function"
+)  # fmt: skip
 LONG_MODULE, LONG_FUNCTION = 300, 40
 
 
@@ -35,9 +38,8 @@ def modules(package: Path) -> Iterator[Module]:
     """The modules of a package, with their functions."""
     for path in sorted(package.rglob("*.py")):
         text = path.read_text()
-        functions = [
-            _function(node) for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        ]
+        nodes = ast.walk(ast.parse(text))
+        functions = [_function(node) for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
         yield Module(str(path.relative_to(ROOT)), len(text.splitlines()), functions)
 
 
@@ -60,11 +62,13 @@ def row(folder: Path) -> str:
     lengths = [module.lines for module in found]
     functions = [function.lines for module in found for function in module.functions] or [0]
     longest = max(found, key=lambda module: module.lines)
-    name = folder.relative_to(ROOT)
-    return (
-        f"| `{name}` | {len(found)} | {sum(lengths)} | {statistics.median(lengths):g} | {longest.lines} `{Path(longest.path).name}` "
-        f"| {len(functions)} | {statistics.median(functions):g} | {max(functions)} |"
+    cells = (
+        f"`{folder.relative_to(ROOT)}`",
+        *(len(found), sum(lengths), f"{statistics.median(lengths):g}"),
+        f"{longest.lines} `{Path(longest.path).name}`",
+        *(len(functions), f"{statistics.median(functions):g}", max(functions)),
     )
+    return f"| {' | '.join(map(str, cells))} |"
 
 
 def table() -> str:
@@ -78,8 +82,8 @@ def table() -> str:
         if function.lines > LONG_FUNCTION
     ]
     lines = [
-        "| package | modules | lines | median module | longest module | functions | median function | longest function |",
-        "|---|---|---|---|---|---|---|---|",
+        f"| {' | '.join(HEADINGS)} |",
+        f"|{'---|' * len(HEADINGS)}",
         *map(row, folders()),
         "",
         f"Modules over {LONG_MODULE} lines: {', '.join(long_modules) or 'none'}.",

@@ -1,9 +1,11 @@
-"""Rewrites the generated files that differ from the code. `make docs` runs it in a checkout."""  # noqa: INP001
+"""Rewrites the generated files that differ from the code. `make docs` runs it in a checkout."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+
+import figures
 
 from app.describing.defaults import updated
 from app.describing.description import built_in_types
@@ -26,12 +28,13 @@ def generated() -> Mapping[str, str]:
 
 
 def main() -> None:
-    """Writes the files, and prints which of them changed."""
+    """Writes the files, and prints which of them changed; then the table of sizes."""
     for name, text in generated().items():
         path = ROOT / name
         if path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
             print(f"{name}: updated")  # noqa: T201 - a command's output
+    figures.main()
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""The plugin types: where their classes are found, what each takes and serves."""
+"""Finds plugin classes and describes each as a plugin type: its parameters, services and extension points."""

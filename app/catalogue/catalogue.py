@@ -1,4 +1,4 @@
-"""Plugin types: finds the marked classes, says what each takes and which extension points it serves."""
+"""The plugin types by name: built-in, installed, or given by the address of a class."""
 
 from __future__ import annotations
 
@@ -63,24 +63,24 @@ EXTENSION_POINTS: Sequence[type] = (
 )  # fmt: skip
 
 SERVICES: Sequence[Any] = (Clock, Random, HttpClient, MetricsRegistry, InFlight, Pool, EndpointsFiles, PluginName)
-"""Types that a constructor's parameter may be annotated with."""
+"""The types with which a parameter of a plugin's constructor may be annotated."""
 
 
 class NoParams(PluginParams):
-    """Of a plugin that takes no parameters."""
+    """The parameters of a plugin that takes none."""
 
 
 @dataclass(frozen=True, slots=True)
 class PluginType:
-    """A plugin class and what is known of it without building it."""
+    """A plugin class, and what can be read from it without an instance."""
 
     mark: PluginMark
     cls: type
     params: type[PluginParams]
     params_argument: str | None
-    """The constructor's parameter that takes the parameters."""
+    """The constructor's argument for the parameters; None if it takes none."""
     services: Mapping[str, Any]
-    """The constructor's parameters that take services, by their names."""
+    """The services that the constructor takes, by argument."""
     extension_points: frozenset[type]
 
     def serves(self, *points: type) -> bool:
@@ -88,7 +88,7 @@ class PluginType:
         return any(point in self.extension_points for point in points)
 
     def needs(self, params: PluginParams) -> Sequence[AnyFactKey]:
-        """Facts without which it does not work."""
+        """Facts that it requires."""
         return _declared(self.cls, "needs", params)
 
     def wants(self, params: PluginParams) -> Sequence[AnyFactKey]:
@@ -96,7 +96,7 @@ class PluginType:
         return _declared(self.cls, "wants", params)
 
     def produces(self, name: str, params: PluginParams) -> Sequence[AnyFactKey]:
-        """Facts that the instance `name` gives."""
+        """Facts that the instance `name` produces."""
         return _declared(self.cls, "produces", name, params)
 
 
@@ -108,40 +108,40 @@ def _declared(cls: type, attribute: str, *arguments: object) -> Sequence[Any]:
 
 @dataclass
 class Catalogue:
-    """Finds plugin types by name: built in, installed, or named by where their class is."""
+    """Finds plugin types by name. The address of a class, `module:Class` or `file.py:Class`, is a name too."""
 
     package: ModuleType
     """The package with the built-in plugins."""
     _by_address: dict[object, PluginType] = field(default_factory=dict)
     _failed: dict[str, PluginTypeError] = field(default_factory=dict)
-    """Why types can't be had, by name: a module that failed is not imported again, which might fail otherwise."""
+    """Errors by name. A module that failed is not imported again, since the second error may be a misleading one."""
 
     @property
     def built_in(self) -> Mapping[str, PluginType]:
-        """The types under `plugins/`, by name; aliases lead to the same type."""
+        """The types under `plugins/`, by name and alias."""
         return _types_below(self.package)
 
     @cached_property
     def installed(self) -> Mapping[str, Sequence[EntryPoint]]:
-        """Entry points of installed packages by the type they name; nothing is imported for this."""
+        """The entry points of installed packages, by plugin type. Imports none of them."""
         found: dict[str, dict[tuple[str, str], EntryPoint]] = {}
         for point in entry_points(group=ENTRY_POINT_GROUP):
             found.setdefault(point.name, {})[package_of(point), point.value] = point
         return {name: tuple(points[key] for key in sorted(points)) for name, points in found.items()}
 
     def refresh(self) -> None:
-        """Looks again at what is installed. Classes that were found stay the same objects."""
+        """Reads again which packages are installed. Classes that are loaded stay the same objects."""
         importlib.invalidate_caches()
         self.__dict__.pop("installed", None)
         self._failed.clear()
 
     @property
     def names(self) -> list[str]:
-        """All names a configuration can use, but for addresses of classes."""
+        """All names that a configuration can use, apart from addresses of classes."""
         return sorted({*self.built_in, *self.installed})
 
     def hidden(self, name: str) -> str:
-        """The installed packages that have a type of a built-in one's name, which is not used."""
+        """The installed packages whose type `name` is hidden by a built-in one; empty if there are none."""
         points = self.installed.get(name, ()) if name in self.built_in else ()
         return ", ".join(map(package_of, points))
 
@@ -171,7 +171,9 @@ class Catalogue:
         points = self.installed.get(name, ())
         if len(points) > 1:
             owners = ", ".join(map(package_of, points))
-            raise PluginTypeError(f"several packages have the plugin type {name!r}: {owners}", "uninstall all but one")
+            raise PluginTypeError(
+                f"several packages provide the plugin type {name!r}: {owners}", "uninstall all but one"
+            )
         if not points:
             raise PluginTypeError(f"unknown plugin type {name!r}", did_you_mean(name, self.names))
         (point,) = points
@@ -180,7 +182,7 @@ class Catalogue:
             try:
                 self._by_address[point.value] = describe(cls, point.value)
             except PluginTypeError as error:
-                raise PluginTypeError(f"{error} (of the package {package_of(point)})", error.hint) from error
+                raise PluginTypeError(f"{error} (from the package {package_of(point)})", error.hint) from error
         return self._by_address[point.value]
 
     def _at_address(self, address: str) -> PluginType:
@@ -196,7 +198,7 @@ class Catalogue:
 
 @cache
 def _types_below(package: ModuleType) -> Mapping[str, PluginType]:
-    """Looked for once in a process: what is built in does not change."""
+    """Cached: the built-in types do not change while the process runs."""
     types: dict[str, PluginType] = {}
     for found in _classes_below(package):
         for name in (found.mark.type, *found.mark.aliases):
@@ -208,7 +210,7 @@ def _types_below(package: ModuleType) -> Mapping[str, PluginType]:
 
 
 def describe(cls: type, address: str) -> PluginType:
-    """The parameters, services and extension points of `cls`. Raises `PluginTypeError` when it can't be a plugin."""
+    """The plugin type of the class at `address`. Raises `PluginTypeError` if the class can't be a plugin."""
     mark = mark_of(cls) or PluginMark(address)
     points = [point for point in EXTENSION_POINTS if _implements(cls, point)]
     if not set(points) - {Lifecycle}:
@@ -226,19 +228,19 @@ def describe(cls: type, address: str) -> PluginType:
             services[name] = annotation
         elif required:
             known = ", ".join(getattr(service, "__name__", str(service)) for service in SERVICES)
-            message = f"the constructor of {address} has the parameter {name!r}, whose type is no service"
-            raise PluginTypeError(message, f"services are {known}")
+            message = f"the constructor of {address} has the parameter {name!r}, whose type is not a service"
+            raise PluginTypeError(message, f"the services are {known}")
     return PluginType(mark, cls, params, argument, services, frozenset(points))
 
 
 def _constructor(cls: type, address: str) -> Iterator[tuple[str, Any, bool]]:
-    """Name, annotation and whether it must be given, of each of the constructor's parameters."""
+    """The name and annotation of each parameter of the constructor, and whether it is required."""
     if cls.__init__ is object.__init__:  # type: ignore[misc]
         return
     try:
         hints = typing.get_type_hints(cls.__init__, localns=dict(vars(cls)))  # type: ignore[misc]
-    except Exception as error:  # an annotation is any expression, and may raise anything
-        message = f"the types of {address}'s constructor can't be resolved: {_said(error)}"
+    except Exception as error:  # an annotation may be any expression, and raise anything
+        message = f"the types of {address}'s constructor can't be resolved: {type(error).__name__}: {error}"
         raise PluginTypeError(message, "import them outside of 'if TYPE_CHECKING'") from error
     for name, parameter in list(inspect.signature(cls.__init__).parameters.items())[1:]:  # type: ignore[misc]
         if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
@@ -246,7 +248,7 @@ def _constructor(cls: type, address: str) -> Iterator[tuple[str, Any, bool]]:
 
 
 def _implements(cls: type, point: type) -> bool:
-    """Whether `cls` has the methods of `point`; what is set in the constructor does not count here."""
+    """Whether `cls` defines the methods of `point`. Attributes that its constructor sets do not count."""
     members = {name for name in vars(point) if not name.startswith("_")}
     return all(callable(getattr(cls, member, None)) for member in members)
 
@@ -257,7 +259,3 @@ def _classes_below(package: ModuleType) -> Iterator[PluginType]:
         for value in vars(module).values():
             if mark_of(value) and value.__module__ == info.name:
                 yield describe(value, f"{info.name}:{value.__name__}")
-
-
-def _said(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"

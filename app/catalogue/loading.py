@@ -1,6 +1,6 @@
-"""Finds plugin classes outside of this package: by entry point, module or file.
+"""Loads plugin classes that are not built in: by entry point, module or file.
 
-Whatever a stranger's module does when it is imported is told as a `PluginTypeError`.
+Whatever a third-party module raises while it is imported becomes a `PluginTypeError`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from app.settings.errors import did_you_mean
 
 
 class PluginTypeError(Exception):
-    """A plugin type can't be had; `hint` says what to do."""
+    """A plugin type is unknown or can't be loaded. `hint` says what to do; empty if there is no hint."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -29,38 +29,38 @@ class PluginTypeError(Exception):
 
 
 def entry_points(*, group: str) -> Iterable[EntryPoint]:
-    """The entry points of installed packages, each package once. One whose metadata can't be read has none."""
+    """The entry points of installed packages, each package once. Skips packages whose metadata can't be read."""
     seen: set[str] = set()
     for distribution in distributions():
         try:
             name = re.sub(r"[-_.]+", "-", distribution.name).lower()
             points = [] if name in seen else [point for point in distribution.entry_points if point.group == group]
-        except Exception:  # noqa: BLE001, S112 - odd metadata of any package must not keep the others from being found
+        except Exception:  # noqa: BLE001, S112 - broken metadata of one package must not hide the others
             continue
         seen.add(name)
         yield from points
 
 
 def package_of(point: EntryPoint) -> str:
-    """The package of an entry point, with its version."""
+    """The name and version of the package of an entry point."""
     distribution: Distribution | None = point.dist
     return f"{distribution.name} {distribution.version}" if distribution else "an unknown package"
 
 
 def class_of_entry_point(point: EntryPoint) -> type:
-    """The class that an installed package names."""
+    """The class that an entry point names. Raises `PluginTypeError`."""
     what = f"the plugin {point.name!r} of the package {package_of(point)}"
     if EntryPoint.pattern.match(point.value) is None:
-        raise PluginTypeError(f"{what} has no address: expected module:Class, found {point.value!r}")
+        raise PluginTypeError(f"{what} has an invalid entry point: expected module:Class, found {point.value!r}")
     with _imported(what):
         found = point.load()
     if not isinstance(found, type):
-        raise PluginTypeError(f"{what} is no class: {point.value!r} is {_kind(found)}")
+        raise PluginTypeError(f"{what} is not a class: {point.value!r} is {_kind(found)}")
     return found
 
 
 def class_in(module: ModuleType, name: str, where: str) -> type:
-    """The class `name` of a module that was named as `where`."""
+    """The class `name` of a module. Raises `PluginTypeError`, whose message calls the module `where`."""
     cls = getattr(module, name, None)
     if not isinstance(cls, type):
         classes = [key for key, value in vars(module).items() if mark_of(value)]
@@ -69,7 +69,7 @@ def class_in(module: ModuleType, name: str, where: str) -> type:
 
 
 def module_named(name: str) -> ModuleType:
-    """A module that can be imported."""
+    """Imports a module. Raises `PluginTypeError`."""
     with _imported(f"the module {name!r}"):
         try:
             return importlib.import_module(name)
@@ -80,7 +80,7 @@ def module_named(name: str) -> ModuleType:
 
 
 def source_of(path: Path) -> bytes:
-    """What a plugin file holds."""
+    """The content of a plugin file. Raises `PluginTypeError`."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -88,15 +88,17 @@ def source_of(path: Path) -> bytes:
 
 
 def module_in_file(path: Path, source: bytes) -> ModuleType:
-    """The module that `source`, read from `path`, is. It is compiled from just these bytes: neither a file written
-    meanwhile nor bytecode of an older one takes their place."""
+    """Runs `source`, which was read from `path`, as a module. Raises `PluginTypeError`.
+
+    Exactly these bytes are compiled, rather than a newer version of the file or bytecode of an older one.
+    """
     name = f"pointsman_file_{path.stem}_{digest_of(path, source)}"
     module = ModuleType(name)
     module.__file__ = str(path)
     sys.modules[name] = module
     try:
         with _imported(f"the plugin file {path}", "loaded"):
-            exec(compile(source, str(path), "exec"), vars(module))  # noqa: S102 - it is a plugin that the user named
+            exec(compile(source, str(path), "exec"), vars(module))  # noqa: S102 - a plugin that the user configured
     except PluginTypeError:
         del sys.modules[name]
         raise
@@ -104,7 +106,7 @@ def module_in_file(path: Path, source: bytes) -> ModuleType:
 
 
 def digest_of(path: Path, source: bytes) -> str:
-    """What tells versions of a plugin file apart: its name, links not followed, and its content."""
+    """A hash of the path, without following links, and the content of a plugin file."""
     return hashlib.sha256(str(path.absolute()).encode() + b"\0" + source).hexdigest()[:16]
 
 

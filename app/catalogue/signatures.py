@@ -1,6 +1,6 @@
 """Checks that a plugin's methods fit their extension points: their arguments, and whether they are async.
 
-Only certain errors are reported. A method that can't be inspected passes, and so does one that takes `*args`.
+Reports only what is certainly wrong. A method that can't be inspected passes, and so does one that takes `*args`.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _AWAITABLE = re.compile(r"\b(Awaitable|Coroutine|Future|Task)\b")
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 _CLASS_METHODS: Mapping[type, Sequence[str]] = {ProfilePicker: ("profile_names",), Extractor: ("engines",)}
-"""The declarations of a class that are methods, by the extension point that they are for."""
+"""Methods that are called before the plugin is built, and so must be class methods, by extension point."""
 
 
 def check_methods(cls: type, points: Iterable[type], address: str) -> None:
-    """Checks the methods of `cls`, which is at `address`, that belong to `points`.
+    """Checks the methods of `cls` that belong to `points`. Raises `PluginTypeError` for the first that can't be called.
 
-    Raises `PluginTypeError` for the first one that can't be called.
+    `address` is the class's address, for error messages.
     """
     for point in points:
         for name in _CLASS_METHODS.get(point, ()):
@@ -46,21 +46,26 @@ def methods_of(point: type) -> Iterator[tuple[str, FunctionType]]:
             yield name, value
 
 
+def with_article(point: type) -> str:
+    """The name of an extension point with its indefinite article, such as `an Extractor`."""
+    return f"{'an' if point.__name__[0] in 'AEIOU' else 'a'} {point.__name__}"
+
+
 def _check_kind(found: Any, expected: FunctionType, point: type, where: str) -> None:
-    """Checks whether the method is a coroutine function exactly where it is awaited."""
+    """Checks that the method is a coroutine function if it is awaited, and a plain function if it is not."""
     function = _function_of(found)
     if function is None:
         return
-    whose = f"{'an' if point.__name__[0] in 'AEIOU' else 'a'} {point.__name__}'s must be"
+    rule = f"{with_article(point)}'s must be"
     awaited = inspect.iscoroutinefunction(expected)
     if inspect.isasyncgenfunction(function):
         expectation = "async without a yield" if awaited else "a plain function"
-        raise PluginTypeError(f"{where} is an async generator; {whose} {expectation}")
+        raise PluginTypeError(f"{where} is an async generator; {rule} {expectation}")
     if not awaited and inspect.iscoroutinefunction(function):
-        raise PluginTypeError(f"{where} is async; {whose} a plain function")
+        raise PluginTypeError(f"{where} is async; {rule} a plain function")
     if awaited and not inspect.iscoroutinefunction(function) and not _may_return_awaitable(function):
         hint = "if it returns an awaitable, annotate its return type"
-        raise PluginTypeError(f"{where} is a plain function; {whose} async", hint)
+        raise PluginTypeError(f"{where} is a plain function; {rule} async", hint)
 
 
 def _may_return_awaitable(function: FunctionType) -> bool:
@@ -84,10 +89,10 @@ def _check_arguments(found: Any, expected: FunctionType, where: str) -> None:
         signature.bind(*[None] * (len(names) + bool(first)))
     except TypeError:
         form = f"{expected.__name__}({', '.join(names)})"
-        raise PluginTypeError(f"{where} {_taken(signature, first)}; expected {form}") from None
+        raise PluginTypeError(f"{where} {_arguments_in_words(signature, first)}; expected {form}") from None
 
 
-def _taken(signature: inspect.Signature, first: str) -> str:
+def _arguments_in_words(signature: inspect.Signature, first: str) -> str:
     """The arguments that a method takes, in words. `first` is the argument that Python adds, if it adds one."""
     parameters = signature.parameters.values()
     positional = [parameter for parameter in parameters if parameter.kind in _POSITIONAL]

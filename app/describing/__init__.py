@@ -1,1 +1,1 @@
-"""Describes a configuration and the plugin types: effective YAML, JSON Schema, examples, tables and pages."""
+"""Describes a configuration and the plugin types: effective YAML, JSON Schema, examples, tables and Markdown."""

@@ -1,4 +1,4 @@
-"""Any form of a configuration as a plain `EndpointPickerConfig`: what was written, in the form of the Go pickers."""
+"""Converts a configuration of any form to a plain `EndpointPickerConfig`, the form of the Go pickers."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from app.settings.schema import API_VERSIONS
 from app.settings.tree import DEFAULT, Entries, as_node, plain
 from app.settings.writer import write_yaml
 
-_PARTS = ("featureGates", "plugins", "schedulingProfiles", "dataLayer", "flowControl", "requestHandler")
+_SECTIONS = ("featureGates", "plugins", "schedulingProfiles", "dataLayer", "flowControl", "requestHandler")
 
 
 def converted(configuration: Configuration, plan: Plan) -> str:
-    """The configuration as YAML that says the same: without defaults, and without what is switched off.
+    """Equivalent YAML, without defaults and without anything that is disabled.
 
-    Plugins described in place are declared, aliases of types give way to the types, several profiles get the profile
-    picker that they would get here. Our own sections follow as they were written.
+    Plugins described in place become declared plugins, and aliases become the names of their types. Several profiles
+    without a profile picker get the one that is added here. Pointsman's own sections follow unchanged.
     """
     written = plain(configuration.tree)
-    parts: dict[str, Any] = {
+    sections: dict[str, Any] = {
         **written,
-        "plugins": [_plugin(plugin) for plugin in _in_force(plan)],
+        "plugins": [_plugin(plugin) for plugin in _kept_plugins(plan)],
         "schedulingProfiles": [_profile(profile, configuration, plan) for profile in plan.profiles],
     }
     if not written.get("schedulingProfiles"):
-        del parts["schedulingProfiles"]
+        del sections["schedulingProfiles"]
     ordered = {"apiVersion": API_VERSIONS[0], "kind": "EndpointPickerConfig"}
-    ordered |= {key: parts[key] for key in _PARTS if parts.get(key)}
-    ordered |= {key: value for key, value in written.items() if key not in (*_PARTS, *ordered)}
+    ordered |= {key: sections[key] for key in _SECTIONS if sections.get(key)}
+    ordered |= {key: value for key, value in written.items() if key not in (*_SECTIONS, *ordered)}
     tree = as_node(ordered, DEFAULT)
     assert isinstance(tree, Entries)  # noqa: S101 - of a mapping comes a mapping
     return write_yaml(tree)
 
 
-def _in_force(plan: Plan) -> list[PluginPlan]:
-    """The plugins that were written, and a profile picker that the Go pickers would not add by themselves."""
+def _kept_plugins(plan: Plan) -> list[PluginPlan]:
+    """The configured plugins, and a profile picker that was added here but that the Go pickers would not add."""
     needed = plan.profile_picker if plan.profile_picker != SINGLE else ""
     return [plugin for plugin in plan.plugins.values() if not plugin.added or plugin.name == needed]
 
@@ -61,8 +61,8 @@ def _profile(profile: ProfilePlan, configuration: Configuration, plan: Plan) -> 
         data: dict[str, Any] = {"pluginRef": entry.plugin_ref}
         if entry.weight is not None:
             data["weight"] = entry.weight
-        can_be = [role for role, point in _POINTS.items() if plan.plugins[entry.plugin_ref].type.serves(point)]
-        if entry.as_ and set(entry.as_) != set(can_be):
+        possible = [role for role, point in _POINTS.items() if plan.plugins[entry.plugin_ref].type.serves(point)]
+        if entry.as_ and set(entry.as_) != set(possible):
             data["as"] = list(entry.as_)
         entries.append(data)
     return {"name": profile.name, "plugins": entries}

@@ -1,4 +1,4 @@
-"""Plugin types as documentation says them: plain values, out of the classes and the models of their parameters."""
+"""Describes plugin types for documentation, by plain values read from their classes and parameter models."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Parameter:
     """One key below a plugin's `parameters`."""
 
     key: str
-    """As YAML spells it, with what it is below: `rules[].profile`."""
+    """As spelt in YAML, with the keys that it is below: `rules[].profile`."""
     takes: str
-    """What its value may be, in words."""
+    """The type of its value, in words."""
     purpose: str
     required: bool = False
     default: str = ""
@@ -36,7 +36,7 @@ class Parameter:
     range: str = ""
     """Bounds in words; empty if there are none."""
     other_names: Sequence[str] = ()
-    """Names that are read as well."""
+    """Other names that are accepted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +55,14 @@ class Description:
     purpose: str
     """The class's whole docstring."""
     origin: str
-    """`built in`, the package that it is from, or empty."""
+    """`built in`, or the package that it is from; empty for a class given by its address."""
     extension_points: Sequence[str]
-    """In the order of a request."""
+    """In the order in which a request meets them."""
     stability: str
     category: str = ""
     aliases: Sequence[str] = ()
     deprecated: Mapping[str, str] = field(default_factory=dict)
-    """Names that are on their way out, and what to use instead of each."""
+    """What to use instead of each deprecated name."""
     parameters: Sequence[Parameter] = ()
     needs: Sequence[Fact] = ()
     wants: Sequence[Fact] = ()
@@ -80,7 +80,7 @@ class Description:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """An installed plugin type that can't be had."""
+    """An installed plugin type that can't be loaded."""
 
     type: str
     packages: Sequence[str]
@@ -88,24 +88,24 @@ class Broken:
 
 
 def built_in_types(catalogue: Catalogue) -> Sequence[Description]:
-    """The types that come with Pointsman, by extension point, then by name."""
+    """The types that come with Pointsman, sorted by extension point, then by name."""
     found = {kind.mark.type: kind for kind in catalogue.built_in.values()}
     return _sorted(_described(name, kind, catalogue, BUILT_IN) for name, kind in found.items())
 
 
 def installed_types(catalogue: Catalogue) -> tuple[Sequence[Description], Sequence[Broken]]:
-    """The types of installed packages, all of which are imported for this; and those that can't be had."""
+    """The types of installed packages, and those that can't be loaded. Imports all of them."""
     described, broken = [], []
     for name, points in sorted(catalogue.installed.items()):
         packages = [_package(point) for point in points]
         if name in catalogue.built_in:
-            broken.append(Broken(name, packages, "a built-in type has this name, and is used instead"))
+            broken.append(Broken(name, packages, "a built-in type has this name and is used instead"))
             continue
         try:
             described.append(_described(name, catalogue.find(name), catalogue, ", ".join(packages)))
         except PluginTypeError as error:
             broken.append(Broken(name, packages, f"{error}; {error.hint}" if error.hint else str(error)))
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - a stranger's module may do anything at all
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - third-party code may raise anything
             broken.append(Broken(name, packages, f"{type(error).__name__}: {error}"))
     return _sorted(described), broken
 
@@ -142,15 +142,15 @@ def _described(name: str, found: PluginType, catalogue: Catalogue, origin: str) 
 def _text_of(example: Example) -> str:
     try:
         return example.text()
-    except Exception:  # noqa: BLE001 - made up of what a stranger's class says
+    except Exception:  # noqa: BLE001 - depends on third-party code
         return ""
 
 
 def _facts(read: Callable[[], Sequence[AnyFactKey]]) -> Sequence[Fact]:
-    """None where they can't be read: by the parameters made up for it, or by a fault of the class."""
+    """The facts; empty if reading them fails, because of the made-up parameters or a bug in the class."""
     try:
         return [Fact(key.name, key.producer) for key in read()]
-    except Exception:  # noqa: BLE001 - the class is a stranger's
+    except Exception:  # noqa: BLE001 - third-party code
         return ()
 
 

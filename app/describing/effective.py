@@ -1,4 +1,4 @@
-"""The effective configuration: what was written, what defaults filled in, what was added."""
+"""The effective configuration: what was configured, the defaults, and what was added."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Path = tuple[str | int, ...]
 
 
 def effective(configuration: Configuration, plan: Plan, *, origins: bool = False) -> str:
-    """The effective configuration as YAML; loading it gives the same again, but for secrets, which it hides.
+    """The effective configuration as YAML. Loading it gives the same configuration, except for secrets, which are hidden.
 
-    With `origins`, each value says where it came from: a place, `default`, or why it was added.
+    With `origins`, a comment says where each value came from: a place, `default`, or why it was added.
     """
     notes = "".join(f"# {' '.join(note.split())}\n" for note in plan.notes)
     return notes + write_yaml(_Effective(configuration, plan).tree(), origins=origins)
@@ -55,7 +55,7 @@ class _Effective:
         for index, spec in enumerate(self._settings.plugins):
             plugin = self._plan.plugins.get(spec.key)
             if plugin is None:
-                # Its parameters are left out: they are not checked, and nothing says which of them are secrets.
+                # Without its parameters: they are not validated, so nothing says which of them are secrets.
                 data = {"name": spec.key, "type": spec.type, "enabled": False}
                 nodes.append(self._node(data, ("plugins", index)))
             else:
@@ -70,7 +70,7 @@ class _Effective:
         for profile in self._plan.profiles:
             if profile.name not in specs:
                 data = {"name": profile.name, "plugins": _entries_of(profile, _names_of(profile))}
-                nodes.append(self._node(data, (), "no profile was given"))
+                nodes.append(self._node(data, (), "no profile is configured"))
                 continue
             index, spec = specs[profile.name]
             path: Path = ("schedulingProfiles", index)
@@ -91,7 +91,7 @@ class _Effective:
 
 
 def takes_part(entry: ProfileEntry, profile: ProfilePlan, plan: Plan) -> bool:
-    """Whether an entry is in force: not if it is disabled, or a picker that a stronger layer replaced."""
+    """Whether an entry is used: it is not if it is disabled, or a picker that a stronger layer replaced."""
     plugin = plan.plugins.get(entry.plugin_ref)
     if not entry.enabled or plugin is None:
         return False

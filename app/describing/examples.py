@@ -1,4 +1,4 @@
-"""A configuration that uses a plugin type, made from the model of its parameters."""
+"""Makes an example configuration for a plugin type from the model of its parameters."""
 
 from __future__ import annotations
 
@@ -37,36 +37,35 @@ class Example:
     """A small configuration around one plugin."""
 
     def __init__(self, name: str, found: PluginType, catalogue: Catalogue) -> None:
-        """`name` is the type as a configuration names it, the address of a class included."""
+        """`name` is the type as a configuration spells it: a name or the address of a class."""
         self._type = found
         self._catalogue = catalogue
         self._names: list[str] = []
-        """Types of other plugins that the parameters name."""
+        """Types of other plugins to which the parameters refer."""
         self.name = name if ":" not in name else _dashed(name.rpartition(":")[2])
         """The plugin instance's name."""
         self.parameters = self._sample(found.params)
         self._plugin = {"type": name} if ":" not in name else {"name": self.name, "type": name}
 
     def params(self) -> PluginParams:
-        """The parameters. Raises `ValidationError` if nothing right could be made up."""
+        """The parameters. Raises `ValidationError` if no valid ones could be made up."""
         return self._type.params.model_validate_json(json.dumps(self.parameters))
 
     def document(self) -> Mapping[str, Any]:
         """The configuration as plain data."""
         plugin = {**self._plugin, "parameters": self.parameters} if self.parameters else self._plugin
         others = [{"type": name} for name in dict.fromkeys(self._names) if name != self.name]
-        place = self._place()
         if self._type.serves(Extractor):
             others.append({"type": _SOURCE})
-        return {"plugins": [plugin, *others], **place}
+        return {"plugins": [plugin, *others], **self._uses()}
 
     def text(self) -> str:
         """The configuration as YAML."""
         node = _node(self.document())
         return write_yaml(node) if isinstance(node, Entries) else ""
 
-    def _place(self) -> Mapping[str, Any]:
-        """Where the plugin is used."""
+    def _uses(self) -> Mapping[str, Any]:
+        """The sections that use the plugin."""
         found, reference = self._type, {"pluginRef": self.name}
         if found.serves(Filter, Scorer, Picker):
             entry = {**reference, "weight": 2} if found.serves(Scorer) else reference
@@ -88,7 +87,7 @@ class Example:
         return tuple(cls.profile_names(self.params())) if isinstance(cls, RequiresProfiles) else ()
 
     def _sample(self, model: type[BaseModel]) -> Mapping[str, Any]:
-        """Values for what must be given, and for what the model has examples of."""
+        """Values of the required fields and of those with examples."""
         return {
             names[0]: field.examples[0] if field.examples else self._value(field.annotation, field.metadata, field)
             for names, field in fields_of(model)
@@ -96,7 +95,7 @@ class Example:
         }
 
     def _value(self, annotation: Any, metadata: Sequence[Any], field: FieldInfo) -> Any:
-        """Something that a value annotated so may be, as far as its type tells."""
+        """A value that fits the annotation, as far as its type says."""
         origin, args = get_origin(annotation), get_args(annotation)
         if is_reference(metadata):
             return self._plugin_of(annotation)
@@ -115,7 +114,7 @@ class Example:
         return _VALUES[annotation] if annotation in _VALUES else _number(field)
 
     def _plugin_of(self, point: type) -> str:
-        """A built-in type that serves the extension point, and needs no parameters."""
+        """The name of a built-in type that serves the extension point and requires no parameters."""
         for name, found in self._catalogue.built_in.items():
             if found.serves(point) and name not in found.mark.deprecated and not self._sample(found.params):
                 self._names.append(name)

@@ -1,4 +1,4 @@
-"""What is known of a model's field, in words: what it takes, within which bounds, what it is by default."""
+"""Describes a field of a model: its type and bounds in words, and its default."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _IN_LISTS = {"whole number": "whole numbers", "number": "numbers", "mapping": "m
 
 
 def takes(annotation: Any, metadata: Sequence[Any] = ()) -> str:
-    """What YAML may hold for a value annotated so, such as `list of text`."""
+    """The type of the YAML value for an annotation, such as `list of text`."""
     origin, args = get_origin(annotation), get_args(annotation)
     if is_duration(metadata):
         return "duration"
@@ -44,10 +44,10 @@ def takes(annotation: Any, metadata: Sequence[Any] = ()) -> str:
         return " or ".join(dict.fromkeys(takes(arg) for arg in args if arg is not type(None)))
     if origin is Literal:
         return " or ".join(f"`{arg}`" for arg in args)
-    return _of_several(origin, args) or _of_one(annotation)
+    return _container(origin, args) or _single(annotation)
 
 
-def _of_several(origin: Any, args: tuple[Any, ...]) -> str:
+def _container(origin: Any, args: tuple[Any, ...]) -> str:
     if not isinstance(origin, type) or not args:
         return ""
     if issubclass(origin, Mapping):
@@ -57,7 +57,7 @@ def _of_several(origin: Any, args: tuple[Any, ...]) -> str:
     return f"list of {_IN_LISTS.get(inner, inner)}"
 
 
-def _of_one(annotation: Any) -> str:
+def _single(annotation: Any) -> str:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return "mapping"
     return _WORDS.get(annotation) or str(getattr(annotation, "__name__", annotation))
@@ -113,12 +113,12 @@ def range_in_words(field: FieldInfo) -> str:
 
 
 def default_of(model: type[BaseModel], attribute: str) -> Any:
-    """The default as JSON has it, such as `250ms` for a duration; None if there is none, or none that can be shown."""
+    """The default as JSON, such as `250ms` for a duration; None if there is none, or it can't be shown."""
     if model.model_fields[attribute].is_required():
         return None
     try:
         defaults = model.model_construct()
         shown = defaults.model_dump_json(include={attribute}, by_alias=False, warnings=False)
         return json.loads(shown).get(attribute)
-    except Exception:  # noqa: BLE001 - a stranger's default may be anything
+    except Exception:  # noqa: BLE001 - a third-party default may be anything
         return None

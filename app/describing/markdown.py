@@ -18,31 +18,31 @@ _KINDS: Mapping[str, str] = {
     "MetricsSource": "Metrics sources",
     "Extractor": "Extractors",
 }
-"""What types are called by their first extension point; all others watch requests."""
+"""Section titles by a type's first extension point. Types with any other are observers."""
 
 _HEAD = """\
 # Plugins
 
 Every plugin type that comes with Pointsman, by extension point. `pointsman plugins` lists them together with those of
-installed packages, `pointsman plugins TYPE` tells all of one, a class of your own included. This page is what
-`pointsman plugins --markdown` prints.
+installed packages, `pointsman plugins TYPE` describes one of them or a class of your own in full. This page is the
+output of `pointsman plugins --markdown`.
 
-A key may be written `blockSize`, `block_size` or `block-size`. `rules[].profile` stands for the key `profile` of each
+A key may be spelt `blockSize`, `block_size` or `block-size`. `rules[].profile` stands for the key `profile` of each
 item of the list `rules`.
 """
 
 
 def page(types: Sequence[Description]) -> str:
-    """The page of all `types`, which come by extension point."""
-    parts = [_HEAD]
+    """The page of all `types`, which must be sorted by extension point."""
+    sections = [_HEAD]
     for kind, found in groupby(types, key=lambda about: _KINDS.get(about.extension_points[0], "Observers")):
-        parts.append(f"## {kind}\n")
-        parts += [section(about, level=3) for about in found]
-    return "\n".join(parts)
+        sections.append(f"## {kind}\n")
+        sections += [section(about, level=3) for about in found]
+    return "\n".join(sections)
 
 
 def section(about: Description, *, level: int = 2) -> str:
-    """One type."""
+    """The section on one type."""
     return "\n".join(_paragraphs(about, "#" * level))
 
 

@@ -32,15 +32,15 @@ _BOUNDS = ("ge", "gt", "le", "lt")
 
 
 def schema_text(catalogue: Catalogue) -> str:
-    """The schema as it is written to a file."""
+    """The schema as the text of a file."""
     return json.dumps(document_schema(catalogue), indent=1, ensure_ascii=False) + "\n"
 
 
 def document_schema(catalogue: Catalogue) -> Schema:
-    """The schema of one document, which is one layer: what another layer may say needs not be there.
+    """The schema of one document. A document is one layer, so what another layer may set is not required.
 
-    A key may be spelt in each way that is read. A plugin type is any text, since it may be installed or in a file; the
-    parameters of the built-in ones are checked.
+    Keys may be spelt in every way that is accepted. A plugin type may be any text, since it may come from a package or
+    a file; only the parameters of built-in types are described.
     """
     definitions = _definitions(Document, "")
     root: Schema = definitions.pop("Document")
@@ -52,7 +52,7 @@ def document_schema(catalogue: Catalogue) -> Schema:
     items["if"] = {"required": ["name"]}
     items["then"], items["else"] = items.pop("anyOf")
     definitions["beside"] = {
-        "description": "Name of the item that a new one stands beside.",
+        "description": "Name or index of the item next to which a new one is inserted.",
         "type": ["string", "integer"],
     }
     definitions |= _plugin_definitions(catalogue)
@@ -65,7 +65,7 @@ def document_schema(catalogue: Catalogue) -> Schema:
         for key in ("name", "type"):
             definition["properties"][key] = _a_type(definition["properties"][key])
         definition.setdefault("allOf", []).append({"$ref": "#/$defs/args-in-place"})
-    head = {"$schema": DIALECT, "title": "A configuration of Pointsman"}
+    head = {"$schema": DIALECT, "title": "Pointsman configuration"}
     return {**head, **root, "$defs": dict(sorted(definitions.items()))}
 
 
@@ -73,7 +73,7 @@ def document_schema(catalogue: Catalogue) -> Schema:
 
 
 def _plugin_definitions(catalogue: Catalogue) -> Schema:
-    """The types, the parameters of each, and what ties the two together."""
+    """Definitions of the types, of the parameters of each, and of the conditions that connect the two."""
     names: dict[type[BaseModel], list[str]] = {}
     for name, found in sorted(catalogue.built_in.items()):
         names.setdefault(found.params, []).append(name)
@@ -81,18 +81,18 @@ def _plugin_definitions(catalogue: Catalogue) -> Schema:
     for model, types in names.items():
         main = catalogue.built_in[types[0]].mark.type if model.model_fields else "no-parameters"
         definitions |= _definitions(model, main)
-        definitions[main].pop("required", None)  # another layer may have them
+        definitions[main].pop("required", None)  # another layer may set them
         definitions[main]["type"] = ["object", "null"]
         names[model] = [main, *types]
     usual = sorted(name for name, found in catalogue.built_in.items() if name not in found.mark.deprecated)
     definitions["plugin-type"] = {"anyOf": [{"enum": usual}, {"type": "string"}]}
-    tied = list(names.values())
+    groups = list(names.values())
     for key in ("type", "plugin"):
         definitions[f"parameters-by-{key}"] = {
-            "allOf": [_when(_is(key, types), main, "parameters") for main, *types in tied]
+            "allOf": [_when(_is(key, types), main, "parameters") for main, *types in groups]
         }
     definitions["args-in-place"] = {
-        "allOf": [_when(_is_in_place(types), main, "args", "parameters") for main, *types in tied]
+        "allOf": [_when(_is_in_place(types), main, "args", "parameters") for main, *types in groups]
     }
     return definitions
 
@@ -107,7 +107,7 @@ def _is(key: str, types: Sequence[str]) -> Schema:
 
 
 def _is_in_place(types: Sequence[str]) -> Schema:
-    """In place a plugin's type is its `type`, or its `name` where it has no `type`."""
+    """The type of a plugin described in place is its `type`, or its `name` if it has no `type`."""
     return {"anyOf": [_is("type", types), {**_is("name", types), "not": {"required": ["type"]}}]}
 
 
@@ -119,7 +119,7 @@ def _a_type(schema: Schema) -> Schema:
 
 
 class _Generator(GenerateJsonSchema):
-    """Pydantic's, less the titles; each model's schema says under `$model` whose it is."""
+    """Pydantic's generator, without titles. The schema of each model names the model under `$model`."""
 
     ignored_warning_kinds: set[JsonSchemaWarningKind] = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - as in the base class
 
@@ -128,11 +128,11 @@ class _Generator(GenerateJsonSchema):
         self.models: dict[str, type[BaseModel]] = {}
 
     def field_title_should_be_set(self, schema: Any) -> bool:
-        """Keys are their own titles."""
+        """Never: a key says enough."""
         return False
 
     def model_schema(self, schema: core_schema.ModelSchema) -> Schema:
-        """The model's schema and name."""
+        """The schema of a model, with its name under `$model`."""
         model = cast("type[BaseModel]", schema["cls"])
         name = f"{model.__module__}:{model.__qualname__}"
         self.models[name] = model
@@ -140,9 +140,9 @@ class _Generator(GenerateJsonSchema):
 
 
 def _definitions(model: type[BaseModel], main: str) -> Schema:
-    """The schemas of `model` and of the models in it, as YAML may spell their keys.
+    """The schemas of `model` and of the models in it, with keys as YAML may spell them.
 
-    The model's own is under `main`, by default its name; those in it are under their names, after `main` if given.
+    That of `model` is named `main`, by default as its class; the others are named as their classes, prefixed with `main`.
     """
     prefix = f"{main}." if main else ""
     generator = _Generator(f"#/$defs/{prefix}{{model}}")
@@ -153,13 +153,13 @@ def _definitions(model: type[BaseModel], main: str) -> Schema:
     for name, schema in schemas.items():
         if "$model" in schema:
             here = "#" if name == Document.__name__ else f"#/$defs/{name}"
-            _as_written(schema, generator.models[schema.pop("$model")], here)
+            _accept_spellings(schema, generator.models[schema.pop("$model")], here)
     _let_sections_be_null(schemas)
     return schemas
 
 
 def _let_sections_be_null(schemas: Schema) -> None:
-    """Where a model is never a list's item, null is said of the model: a fault in it is then told at its own place."""
+    """Allows null in the model's own schema if it is never a list's item: validators then report errors at their place."""
     properties = [schema for model in schemas.values() for schema in model.get("properties", {}).values()]
     in_lists = set(_REFERENCE.findall(json.dumps([[schema.get(key) for key in _INNER] for schema in properties])))
     for schema in properties:
@@ -172,8 +172,8 @@ def _let_sections_be_null(schemas: Schema) -> None:
                 pass
 
 
-def _as_written(schema: Schema, model: type[BaseModel], here: str) -> None:
-    """Makes of the schema of a model that of what a document may say of it."""
+def _accept_spellings(schema: Schema, model: type[BaseModel], here: str) -> None:
+    """Changes the schema of a model so that it fits every way to spell the model in a document."""
     schema.pop("title", None)
     properties: Schema = schema.setdefault("properties", {})
     others: Schema = {}
@@ -189,26 +189,26 @@ def _as_written(schema: Schema, model: type[BaseModel], here: str) -> None:
     identity: Sequence[str] = getattr(model, "identity", ())
     if identity:
         properties |= {key: {"$ref": "#/$defs/beside"} for key in ORDER_KEYS}
-    _demand(schema, schema.pop("required", []), identity)
+    _require(schema, schema.pop("required", []), identity)
 
 
-def _demand(schema: Schema, required: Sequence[str], identity: Sequence[str]) -> None:
-    """What must be there. Of an item of a named list only its name: another layer may have the rest."""
+def _require(schema: Schema, required: Sequence[str], identity: Sequence[str]) -> None:
+    """Adds the required keys. Items of a list merged by name require only the name: another layer may set the rest."""
     if len(identity) > 1:
         schema["anyOf"] = [{"required": [key]} for key in identity]
         return
-    demanded = [key for key in required if not identity or key in identity]
-    single = [key for key in demanded if len(_words(key)) == 1]
+    keys = [key for key in required if not identity or key in identity]
+    single = [key for key in keys if len(_words(key)) == 1]
     if single:
         schema["required"] = single
-    for key in demanded:
+    for key in keys:
         if key not in single:
             spelt = ("_".join(_words(key)).lower(), "-".join(_words(key)).lower())
             schema.setdefault("allOf", []).append({"anyOf": [{"required": [name]} for name in (key, *spelt)]})
 
 
 def _value(schema: Schema, field: FieldInfo, default: object, *, nullable: bool) -> Schema:
-    """The schema of a key's value: its default as YAML has it, and, if `nullable`, null as good as nothing."""
+    """The schema of a key's value, with its default as spelt in YAML. If `nullable`, null means that it is not set."""
     schema = _without(schema, ("title", "default", *_BOUNDS))
     if field.description:
         schema.setdefault("description", field.description)
@@ -220,7 +220,7 @@ def _value(schema: Schema, field: FieldInfo, default: object, *, nullable: bool)
 
 
 def _without(schema: Any, keys: Sequence[str]) -> Any:
-    """`schema` less what is no keyword of JSON Schema, or says nothing."""
+    """`schema` without `keys` at every level; values such as that of `enum` are data and stay as they are."""
     if isinstance(schema, list):
         return [_without(item, keys) for item in schema]
     if not isinstance(schema, Mapping):
@@ -246,12 +246,12 @@ def _words(key: str) -> list[str]:
 
 
 def _other_spellings(key: str) -> str:
-    """A pattern of the key's other spellings: `block_size`, `block-size` and so on of `blockSize`."""
+    """A pattern for the other spellings of a key: for `blockSize`, `block_size`, `block-size` and so on."""
     words = "[-_]?".join(map(_in_any_case, _words(key)))
     return f"^(?!{key}$){words}$"
 
 
 def _in_any_case(word: str) -> str:
-    """The word in small letters or with a capital; an abbreviation in any case."""
+    """A pattern for the word with or without a capital first letter; for an abbreviation, in any case."""
     free = len(word) if word.isupper() else 1
     return "".join(f"[{c.upper()}{c.lower()}]" if c.isalpha() else c for c in word[:free]) + word[free:]

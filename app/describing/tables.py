@@ -1,4 +1,4 @@
-"""Plugin types for people at a terminal."""
+"""Prints plugin types as tables, for a terminal."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from rich.text import Text
 from app.describing.description import BUILT_IN, Broken, Description, Fact, Parameter
 
 _WIDTH = 120
-"""Columns where no terminal says how many it has."""
+"""Columns when the output is not a terminal."""
 
 _NAME = 28
-"""Columns of a type's name, at least: with fewer most of them would be broken."""
+"""Minimum columns for the name of a type: most names would wrap in fewer."""
 
 
 def print_types(types: Sequence[Description], broken: Sequence[Broken]) -> None:
-    """A table of all types, those last that can't be had."""
+    """Prints a table of all types. Those that can't be loaded come last."""
     table = Table("type", "extension points", "stability", "purpose", box=box.SIMPLE_HEAD)
     table.columns[0].min_width = _NAME
     table.columns[2].no_wrap = True
     for about in types:
-        purpose = about.summary if about.origin == BUILT_IN else f"{about.summary}\n(of {about.origin})"
+        purpose = about.summary if about.origin == BUILT_IN else f"{about.summary}\n(from {about.origin})"
         table.add_row(_names(about), "\n".join(about.extension_points), about.stability, purpose)
     for one in broken:
         reason = Text(f"{', '.join(one.packages)}: {one.reason}", "red")
@@ -33,10 +33,10 @@ def print_types(types: Sequence[Description], broken: Sequence[Broken]) -> None:
 
 
 def print_type(about: Description) -> None:
-    """All that is known of one type."""
+    """Prints everything that is known about one type."""
     console = _console()
     console.print(about.type, style="bold")
-    console.print(about.purpose or "It does not say what it does.")
+    console.print(about.purpose or "(no description)")
     console.print()
     facts = Table.grid(padding=(0, 2))
     for name, value in _lines(about):

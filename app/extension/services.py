@@ -82,9 +82,7 @@ class EndpointsFiles(Protocol):
         Raises `DiscoveryError` with all errors in the file, each with its line and column.
         """
 
-    def versions(
-        self, path: Path, on_invalid: Callable[[DiscoveryError], None]
-    ) -> AsyncGenerator[Sequence[Endpoint]]:
+    def versions(self, path: Path, on_invalid: Callable[[DiscoveryError], None]) -> AsyncGenerator[Sequence[Endpoint]]:
         """The endpoints of the current version, then of each valid later version, once it is completely written.
 
         Raises `DiscoveryError` if the current version is invalid. A later version that is invalid, or a missing file,

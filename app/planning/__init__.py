@@ -1,1 +1,1 @@
-"""From a configuration to a plan: which plugins there are, and how they are connected. Builds nothing."""
+"""Turns a configuration into a plan: which plugins there are and how they are connected. Builds nothing."""

@@ -1,4 +1,4 @@
-"""A plan in the making: the instances so far, and where to complain."""
+"""The state that the steps of planning share: the plugin instances so far, and the faults."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from app.catalogue.catalogue import Catalogue, PluginType
 from app.catalogue.loading import PluginTypeError
+from app.catalogue.signatures import with_article
 from app.extension import AnyFactKey, PluginParams
 from app.planning.plan import PluginPlan, Reference
 from app.settings.configuration import Configuration
@@ -22,47 +23,46 @@ from app.settings.tree import Entries, Items, Origin, find_text, node_at
 from app.settings.validation import report
 
 ADDED = Origin("added")
-"""The place of what no layer says."""
+"""The origin of what no layer sets."""
 
 
 @dataclass
 class PlanBuilder:
-    """What the steps of planning share."""
+    """A plan under construction."""
 
     configuration: Configuration
     catalogue: Catalogue
     plugins: dict[str, PluginPlan] = field(default_factory=dict)
     disabled: set[str] = field(default_factory=set)
     used: set[str] = field(default_factory=set)
-    """Names that something refers to."""
+    """Names of plugins that something refers to."""
     notes: list[str] = field(default_factory=list)
 
     @property
     def settings(self) -> Settings:
-        """What was configured."""
+        """The settings of the configuration."""
         return self.configuration.settings
 
     @property
     def faults(self) -> Faults:
-        """Where errors and warnings go."""
+        """Collects errors and warnings."""
         return self.configuration.faults
 
     def serving(self, *points: type) -> Iterator[PluginPlan]:
-        """The instances that serve one of the extension points, in order."""
+        """The instances that serve one of the extension points `points`, in the order in which they were added."""
         return (plugin for plugin in list(self.plugins.values()) if plugin.type.serves(*points))
 
     def add(self, type_name: str, why: str, parameters: object = None, origin: Origin = ADDED) -> PluginPlan | None:
-        """Adds an instance that the configuration does not list, under its type's name.
+        """Adds an instance that the configuration does not list, named after its type.
 
-        None if the configuration disables it, which is for the caller to tell, or has something else under that name.
+        None if the configuration disables it, which the caller may report, or after an error, which is reported here.
         """
         if type_name in self.disabled:
             return None
         if type_name in self.plugins:
             at = self.origin_of_plugin(type_name, "name")
-            self.faults.error(
-                at, f"the name {type_name!r} is needed for the plugin of that type: {why}", "choose another"
-            )
+            message = f"the name {type_name!r} is taken, but a plugin of that type must be added: {why}"
+            self.faults.error(at, message, "choose another name")
             return None
         found = self._instance(type_name, type_name, parameters, origin, origin, why)
         if found is not None:
@@ -72,30 +72,29 @@ class PlanBuilder:
         return found
 
     def require(self, type_name: str, why: str, parameters: object = None) -> PluginPlan | None:
-        """Adds an instance as `add` does; that the configuration disables it is a fault."""
+        """Like `add`, but reports an error if the configuration disables the plugin."""
         added = self.add(type_name, why, parameters)
         if added is None and type_name in self.disabled:
             at = self.origin_of_plugin(type_name)
-            self.faults.error(
-                at, f"{type_name!r} is disabled, and {why}", "enable it, or list another plugin of its kind"
-            )
+            message = f"{type_name!r} is disabled but needed: {why}"
+            self.faults.error(at, message, "enable it, or list another plugin of its kind")
         return added
 
     def resolve(self, name: str, origin: Origin, what: str, *points: type) -> PluginPlan | None:
-        """The instance that a reference names, if it serves one of `points`; else that is a fault at `origin`."""
+        """The instance that a reference names. Reports an error at `origin` if it does not serve one of `points`."""
         self.used.add(name)
         plugin = self.plugins.get(name)
         if plugin is not None:
             if points and not plugin.type.serves(*points):
-                wanted = " or ".join(point.__name__ for point in points)
-                self.faults.error(origin, f"{what} must be a {wanted}, and {name!r} is none")
+                expected = " or ".join(map(with_article, points))
+                self.faults.error(origin, f"{what} must be {expected}, but {name!r} is not")
                 return None
             return plugin
         if name in self.disabled:
             self.faults.error(origin, f"{what} names the plugin {name!r}, which is disabled")
-        elif name not in self.written_names:
+        elif name not in self.listed_names:
             listed = f"add '- type: {name}' to plugins" if name in self.catalogue.names else ""
-            self.faults.error(origin, f"no plugin is named {name!r}", listed or did_you_mean(name, self.written_names))
+            self.faults.error(origin, f"no plugin is named {name!r}", listed or did_you_mean(name, self.listed_names))
         return None
 
     def knows(self, type_name: str) -> bool:
@@ -103,14 +102,14 @@ class PlanBuilder:
         return type_name in self.catalogue.names
 
     @property
-    def written_names(self) -> list[str]:
-        """Names of all plugins that the configuration lists, those with faults included."""
+    def listed_names(self) -> list[str]:
+        """Names of all plugins that the configuration lists, including those with errors."""
         plugins = self.configuration.written.get("plugins")
         items = plugins.items if isinstance(plugins, Items) else ()
         return [name for item in items if (name := name_of(item, PluginSpec.identity))]
 
     def add_configured(self) -> None:
-        """Checks every plugin that the configuration lists."""
+        """Adds every plugin that the configuration lists and does not disable."""
         for index, spec in enumerate(self.settings.plugins):
             place = self.configuration.origin("plugins", index)
             if not spec.enabled:
@@ -124,7 +123,10 @@ class PlanBuilder:
                 self.plugins[spec.key] = found
 
     def _check_type_exists(self, type_name: str, origin: Origin) -> None:
-        """A misspelt type that is switched off would leave on what was meant; a broken one may be switched off."""
+        """Reports an unknown type of a disabled plugin, which may be a typo that leaves another plugin enabled.
+
+        A known type that can't be loaded is no error: disabling it may be the user's way out.
+        """
         if type_name in self.catalogue.names:
             return
         try:
@@ -145,11 +147,11 @@ class PlanBuilder:
         try:
             found = self.catalogue.find(type_name)
         except PluginTypeError as error:
-            self._tell_of_type(name, type_name, error, at_type)
+            self._report_type_error(name, type_name, error, at_type)
             return None
         if index is not None and (packages := self.catalogue.hidden(type_name)):
-            message = f"the plugin type {type_name!r} is the built-in one; that of the package {packages} is not used"
-            self.faults.warn(at_type, message, "name that one's class as module:Class")
+            message = f"the plugin type {type_name!r} is built in; the one from the package {packages} is ignored"
+            self.faults.warn(at_type, message, "to use that one, give its class as module:Class")
         if index is not None and type_name in found.mark.deprecated:
             hint = f"use {found.mark.deprecated[type_name]}"
             self.faults.warn(at_type, f"the plugin type {type_name!r} is deprecated", hint)
@@ -162,27 +164,27 @@ class PlanBuilder:
             return None
         return PluginPlan(name, type_name, found, text, params, references, why)
 
-    def _tell_of_type(self, name: str, type_name: str, error: PluginTypeError, origin: Origin) -> None:
-        """A type that can't be had; of a plugin described in place it may be a declared one's name misspelt."""
+    def _report_type_error(self, name: str, type_name: str, error: PluginTypeError, origin: Origin) -> None:
+        """Reports a type that can't be loaded. In a plugin described in place it may be a declared name, misspelt."""
         if name.endswith(f"/{type_name}") and ":" not in type_name and type_name not in self.catalogue.names:
-            declared = [other for other in self.written_names if other != name]
+            declared = [other for other in self.listed_names if other != name]
             hint = did_you_mean(type_name, [*self.catalogue.names, *declared])
             self.faults.error(origin, f"{type_name!r} is neither a declared plugin nor a plugin type", hint)
         else:
             self.faults.error(origin, str(error), error.hint)
 
     def _declares_facts(self, found: PluginType, name: str, params: PluginParams, origin: Origin) -> bool:
-        """Whether what the class says of facts can be read, and is fact keys."""
+        """Whether the facts that the class declares can be read and are fact keys. Reports an error if not."""
         for what in ("needs", "wants", "produces"):
             try:
                 keys = found.produces(name, params) if what == "produces" else getattr(found, what)(params)
                 wrong = [key for key in keys if not isinstance(key, AnyFactKey)]
-            except Exception as error:  # noqa: BLE001 - the class is a stranger's
+            except Exception as error:  # noqa: BLE001 - third-party code
                 self.faults.error(origin, f"{what!r} of {found.cls.__name__} raised {type(error).__name__}: {error}")
                 return False
             if wrong:
                 message = f"{what!r} of {found.cls.__name__} must hold fact keys, found {type(wrong[0]).__name__}"
-                self.faults.error(origin, message, "such as pointsman.PREFIX_HITS, or a FactKey of your own")
+                self.faults.error(origin, message, "use one such as pointsman.PREFIX_HITS, or define a FactKey")
                 return False
         return True
 
@@ -210,17 +212,17 @@ class PlanBuilder:
         report(fault, tree, self.faults, base, model)
 
     def origin_of_reference(self, plugin: str, named: str) -> Origin:
-        """The place in a plugin's parameters that names another plugin."""
+        """Where the parameters of the plugin `plugin` name the plugin `named`; `ADDED` if the plugin is not listed."""
         for index, spec in enumerate(self.settings.plugins):
             if spec.key == plugin:
                 path = ("plugins", index, "parameters")
                 below = find_text(node_at(self.configuration.tree, path), named)
                 return self.configuration.origin(*path, *below)
-        return Origin("added")
+        return ADDED
 
     def origin_of_plugin(self, name: str, *below: str) -> Origin:
-        """The place of a configured plugin, or of what is `below` it."""
+        """Where the configuration lists a plugin, or the key `below` it; `ADDED` if it does not list it."""
         for index, spec in enumerate(self.settings.plugins):
             if spec.key == name:
                 return self.configuration.origin("plugins", index, *below)
-        return Origin("added")
+        return ADDED

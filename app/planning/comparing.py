@@ -1,4 +1,4 @@
-"""What one plan has in common with the next."""
+"""Compares the plans of two generations."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from app.planning.plan import Plan
 
 
 def unchanged_plugins(before: Plan, after: Plan) -> frozenset[str]:
-    """Names of the plugins of `after` that have the class and parameters that they had, and whose references do."""
+    """Names of the plugins that have the same class and parameters in both plans, as do all plugins they refer to."""
     same: dict[str, bool] = {}
 
     def is_unchanged(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Values that are right each, and wrong together."""
+"""Checks settings against each other, and against the files and programs that they name."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from app.transports.tls import ClientTls, ServerTls, client_context, server_cont
 
 
 def check_consistency(builder: PlanBuilder) -> None:
-    """Tells what would never work as it is set."""
-    _metrics_live_longer_than_the_interval(builder)
-    _ports_differ(builder)
-    _simulated_servers_have_names_of_their_own(builder)
-    _certificates_can_be_used(builder)
-    _proxies_can_be_told_of_endpoints(builder)
-    _envoy_can_serve(builder)
+    """Reports settings that can't work together or on this machine."""
+    _check_staleness(builder)
+    _check_ports(builder)
+    _check_simulated_names(builder)
+    _check_certificates(builder)
+    _check_endpoint_addresses(builder)
+    _check_envoy(builder)
 
 
-def _metrics_live_longer_than_the_interval(builder: PlanBuilder) -> None:
+def _check_staleness(builder: PlanBuilder) -> None:
     scrape = builder.settings.pool.scrape
     if scrape.stale_after <= scrape.interval:
         builder.faults.error(
@@ -34,27 +34,27 @@ def _metrics_live_longer_than_the_interval(builder: PlanBuilder) -> None:
         )
 
 
-def _ports_differ(builder: PlanBuilder) -> None:
-    taken: dict[int, _Port] = {}
+def _check_ports(builder: PlanBuilder) -> None:
+    seen: dict[int, _Port] = {}
     for port in _ports(builder):
-        other = taken.setdefault(port.number, port)
+        other = seen.setdefault(port.number, port)
         if other is port or port.number == 0:
             continue
-        written = [path for path in (port.path, other.path) if exists(builder.configuration.tree, path)]
+        configured = [path for path in (port.path, other.path) if exists(builder.configuration.tree, path)]
         builder.faults.error(
-            builder.configuration.origin(*(written or [port.path])[0]),
-            f"{other.of} and {port.of} both listen on port {port.number}",
+            builder.configuration.origin(*(configured or [port.path])[0]),
+            f"{other.owner} and {port.owner} both listen on port {port.number}",
         )
 
 
 class _Port(NamedTuple):
     number: int
-    of: str
+    owner: str
     path: tuple[str, ...]
 
 
 def _ports(builder: PlanBuilder) -> Iterator[_Port]:
-    """The ports that are listened on."""
+    """The ports that the configuration listens on."""
     transports = builder.settings.transports
     if transports.http.enabled and not transports.http.bind.startswith(UNIX):
         yield _Port(transports.http.port, "the router", ("transports", "http", "port"))
@@ -63,22 +63,22 @@ def _ports(builder: PlanBuilder) -> Iterator[_Port]:
             yield _Port(transports.ext_proc.port, "the endpoint picker", ("transports", "extProc", "port"))
         yield _Port(transports.ext_proc.health_port, "its health service", ("transports", "extProc", "healthPort"))
     if transports.admin.enabled:
-        yield _Port(transports.admin.port, "the admin pages", ("transports", "admin", "port"))
+        yield _Port(transports.admin.port, "the admin server", ("transports", "admin", "port"))
 
 
-def _proxies_can_be_told_of_endpoints(builder: PlanBuilder) -> None:
-    """Envoy takes no host names, and no Unix sockets, for a destination."""
+def _check_endpoint_addresses(builder: PlanBuilder) -> None:
+    """Envoy takes neither host names nor Unix sockets as destinations."""
     transports = builder.settings.transports
     if not (transports.ext_proc.enabled or transports.envoy.enabled):
         return
     alone = transports.envoy.enabled or not transports.http.enabled
-    tell = builder.faults.error if alone else builder.faults.warn
+    report = builder.faults.error if alone else builder.faults.warn
     for index, endpoint in enumerate(builder.settings.pool.endpoints):
         if endpoint.enabled and parse_authority(_authority(endpoint)) is None:
-            tell(
+            report(
                 builder.configuration.origin("pool", "endpoints", index, "address"),
-                f"a proxy can't be told to go to {endpoint.address!r}, which is no IP address",
-                "write its IP address, such as 127.0.0.1 for localhost",
+                f"a proxy can't route to {endpoint.address!r}, which is not an IP address",
+                "use the IP address, such as 127.0.0.1 for localhost",
             )
 
 
@@ -87,7 +87,7 @@ def _authority(endpoint: EndpointSpec) -> str:
     return f"{host}:{endpoint.port}"
 
 
-def _envoy_can_serve(builder: PlanBuilder) -> None:
+def _check_envoy(builder: PlanBuilder) -> None:
     transports = builder.settings.transports
     if not transports.envoy.enabled:
         return
@@ -96,20 +96,20 @@ def _envoy_can_serve(builder: PlanBuilder) -> None:
         builder.faults.error(
             origin,
             "transports.envoy and transports.extProc are both enabled",
-            "an Envoy of our own needs no port of extProc; enable one of the two",
+            "the Envoy that Pointsman starts does not need extProc; enable only one of the two",
         )
     if not transports.http.enabled:
         builder.faults.error(
             origin,
-            "transports.envoy serves in the place of transports.http, which is not enabled",
-            "enable transports.http, whose address it takes",
+            "transports.envoy listens at the address of transports.http, which is not enabled",
+            "enable transports.http",
         )
     bind = transports.http.bind
     if not bind.startswith(UNIX) and parse_authority(f"[{bind}]:1" if ":" in bind else f"{bind}:1") is None:
         builder.faults.error(
             builder.configuration.origin("transports", "http", "bind"),
-            f"Envoy can't listen on {bind!r}, which is no IP address",
-            "write 127.0.0.1 for localhost, 0.0.0.0 for every address of this machine",
+            f"Envoy can't listen on {bind!r}, which is not an IP address",
+            "use 127.0.0.1 for localhost, 0.0.0.0 for all addresses of this machine",
         )
     if transports.http.limits.endpoint_connections:
         builder.faults.warn(
@@ -122,7 +122,7 @@ def _envoy_can_serve(builder: PlanBuilder) -> None:
         builder.faults.error(builder.configuration.origin("transports", "envoy", "binary"), str(error))
 
 
-def _simulated_servers_have_names_of_their_own(builder: PlanBuilder) -> None:
+def _check_simulated_names(builder: PlanBuilder) -> None:
     simulated = {f"sim-{number}" for number in range(builder.settings.simulation.servers)}
     for index, endpoint in enumerate(builder.settings.pool.endpoints):
         if endpoint.name in simulated:
@@ -133,7 +133,7 @@ def _simulated_servers_have_names_of_their_own(builder: PlanBuilder) -> None:
             )
 
 
-def _certificates_can_be_used(builder: PlanBuilder) -> None:
+def _check_certificates(builder: PlanBuilder) -> None:
     transports = builder.settings.transports
     uses: tuple[tuple[tuple[str, ...], Callable[[], object]], ...] = (
         (("transports", "http", "tls"), lambda: _load_server(transports.http.tls)),
@@ -147,7 +147,7 @@ def _certificates_can_be_used(builder: PlanBuilder) -> None:
             builder.faults.error(
                 builder.configuration.origin(*path),
                 error.strerror or str(error),
-                "name PEM files that this process may read",
+                "expected PEM files that this process can read",
             )
 
 

@@ -14,7 +14,7 @@ EXTRACTOR = "core-metrics-extractor"
 
 
 def plan_sources(builder: PlanBuilder) -> Sequence[SourcePlan]:
-    """The metrics sources listed, and the default one unless one of its type is listed or it is switched off."""
+    """The listed metrics sources, and the default one unless one of its type is listed or `injectDefaults` is false."""
     layer = builder.settings.data_layer
     plans = []
     for index, source in enumerate(layer.sources):
@@ -43,7 +43,7 @@ def plan_sources(builder: PlanBuilder) -> Sequence[SourcePlan]:
 
 
 def plan_discovery(builder: PlanBuilder) -> str | None:
-    """The discovery plugin's name, if endpoints are not written down in the configuration."""
+    """The name of the discovery plugin; None if the configuration names none."""
     reference = builder.settings.data_layer.discovery
     if reference is None:
         return None
@@ -52,13 +52,13 @@ def plan_discovery(builder: PlanBuilder) -> str | None:
     if builder.settings.pool.endpoints:
         endpoints = builder.configuration.origin("pool", "endpoints")
         builder.faults.error(
-            endpoints, "the pool has endpoints written down and a discovery plugin", "leave one of the two out"
+            endpoints, "the pool has both static endpoints and a discovery plugin", "remove one of them"
         )
     return found.name if found else None
 
 
 def check_engines(builder: PlanBuilder) -> None:
-    """Every engine that an endpoint is said to be must be known to an extractor."""
+    """Checks that an extractor knows the engine of each static endpoint."""
     known = {"auto"}
     for plugin in builder.serving(Extractor):
         cls = plugin.type.cls
@@ -79,7 +79,7 @@ def _default_extractor(builder: PlanBuilder, source_type: str) -> Sequence[str]:
 
 def _default_source(builder: PlanBuilder) -> Sequence[SourcePlan]:
     named = next((p.name for p in builder.serving(MetricsSource) if p.type.mark.type == SOURCE), None)
-    if named is None and builder.add(SOURCE, "metrics are read by default") is None:
+    if named is None and builder.add(SOURCE, "metrics are scraped by default") is None:
         return ()
     builder.used.add(named or SOURCE)
     return (SourcePlan(named or SOURCE, _default_extractor(builder, SOURCE)),)

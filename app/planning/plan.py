@@ -24,15 +24,15 @@ class PluginPlan:
 
     name: str
     type_name: str
-    """As the configuration wrote it."""
+    """As spelt in the configuration: a type, an alias or the address of a class."""
     type: PluginType
     parameters: str
-    """As JSON."""
+    """The configured parameters as JSON."""
     params: PluginParams
-    """Checked; a reference in it is still a name."""
+    """Validated; a reference to another plugin is still a name."""
     references: Sequence[Reference] = ()
     added: str = ""
-    """Why it exists although the configuration does not list it."""
+    """Why it was added; empty if the configuration lists it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +56,16 @@ class SourcePlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the generation container builds. All names are names of `plugins`."""
+    """What the generation container builds. Every name is a key of `plugins`."""
 
     plugins: Mapping[str, PluginPlan]
     profiles: Sequence[ProfilePlan]
     profile_picker: str
     producers: Sequence[str]
-    """In the order they run."""
+    """In the order in which they run."""
     sources: Sequence[SourcePlan]
     parsers: Sequence[str]
-    """In the order they are asked."""
+    """In the order in which they are tried."""
     discovery: str | None
     notes: Sequence[str] = ()
-    """What was added or left out on the configuration's behalf."""
+    """What was added to the configuration or left out of it, one sentence each."""

@@ -1,4 +1,4 @@
-"""Checks a configuration against the plugins, and plans its generation."""
+"""Checks a configuration against the plugin types, and plans its generation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TRUE, _FALSE = ("1", "t", "true"), ("0", "f", "false")
 
 
 def plan(configuration: Configuration, catalogue: Catalogue) -> Plan:
-    """The plan of `configuration`. Raises `ConfigurationError` with every error that it has."""
+    """The plan of `configuration`. Raises `ConfigurationError` with all of its errors."""
     builder = PlanBuilder(configuration, catalogue)
     builder.add_configured()
     profiles = plan_profiles(builder)
@@ -34,9 +34,9 @@ def plan(configuration: Configuration, catalogue: Catalogue) -> Plan:
     check_consistency(builder)
     _check_references(builder)
     _check_feature_gates(builder)
-    _check_what_is_not_here(builder)
+    _check_unsupported_sections(builder)
     _warn_of_unused(builder)
-    _warn_of_useless_switches(builder)
+    _warn_of_wrong_twin(builder)
     configuration.require_no_errors()
     return Plan(builder.plugins, profiles, profile_picker, producers, sources, parsers, discovery, builder.notes)
 
@@ -55,9 +55,8 @@ def _check_no_cycle(builder: PlanBuilder) -> None:
     def visit(name: str, path: tuple[str, ...]) -> None:
         if name in path:
             cycle = (*path[path.index(name) :], name)
-            builder.faults.error(
-                builder.origin_of_plugin(min(cycle)), f"plugins refer to each other in a circle: {' -> '.join(cycle)}"
-            )
+            message = f"plugins refer to each other in a cycle: {' -> '.join(cycle)}"
+            builder.faults.error(builder.origin_of_plugin(min(cycle)), message)
             return
         if name in done or name not in builder.plugins:
             return
@@ -80,43 +79,45 @@ def _check_feature_gates(builder: PlanBuilder) -> None:
         elif equals and value not in (*_TRUE, *_FALSE):
             builder.faults.error(origin, f"expected {gate}=true or {gate}=false, found {rest!r}")
         elif last[gate] != index:
-            continue  # of several mentions the last one holds
+            continue  # the last mention of a gate wins
         elif gate == "flowControl" and value not in _FALSE:
             builder.faults.error(origin, "this version has no flow control", "set flowControl=false")
         else:
-            builder.faults.warn(origin, f"the feature gate {gate} does nothing here")
+            builder.faults.warn(origin, f"the feature gate {gate} has no effect")
 
 
-def _check_what_is_not_here(builder: PlanBuilder) -> None:
+def _check_unsupported_sections(builder: PlanBuilder) -> None:
     settings = builder.settings
     for key in ("peerDiscovery", "crossReplicaSyncerPluginRef", "crossReplicaSyncInterval"):
         if exists(builder.configuration.tree, ("dataLayer", key)):
             origin = builder.configuration.origin("dataLayer", key)
-            builder.faults.warn(origin, f"{key} does nothing: replicas do not share state in this version")
+            builder.faults.warn(origin, f"{key} has no effect: replicas do not share state in this version")
     if settings.flow_control is not None:
         origin = builder.configuration.origin("flowControl")
-        builder.faults.warn(origin, "flowControl does nothing: this version has no flow control")
+        builder.faults.warn(origin, "flowControl has no effect: this version has no flow control")
     detector = settings.flow_control and settings.flow_control.saturation_detector
     if detector and detector.plugin_ref:
         origin = builder.configuration.origin("flowControl", "saturationDetector", "pluginRef")
         if builder.resolve(detector.plugin_ref, origin, "the saturation detector") is not None:
-            builder.faults.warn(origin, "a saturation detector does nothing: this version has no flow control")
+            builder.faults.warn(origin, "a saturation detector has no effect: this version has no flow control")
 
 
-def _warn_of_useless_switches(builder: PlanBuilder) -> None:
-    """A disabled plugin that nothing names, beside an enabled one of its type: was that one meant?"""
+def _warn_of_wrong_twin(builder: PlanBuilder) -> None:
+    """Warns of a disabled plugin that nothing refers to if another of its type stays enabled: was that one meant?"""
     for index, spec in enumerate(builder.settings.plugins):
         twins = [p.name for p in builder.plugins.values() if p.type_name == spec.type and p.name != spec.key]
         if not spec.enabled and twins and spec.key not in builder.used:
             origin = builder.configuration.origin("plugins", index)
-            message = f"{spec.key!r} is disabled and nothing names it, while {twins[0]!r} of the same type stays on"
-            builder.faults.warn(origin, message, f"to switch that one off, write name: {twins[0]}")
+            message = (
+                f"{spec.key!r} is disabled but nothing refers to it, and {twins[0]!r} of the same type stays enabled"
+            )
+            builder.faults.warn(origin, message, f"to disable that one, set 'name: {twins[0]}'")
 
 
 def _warn_of_unused(builder: PlanBuilder) -> None:
-    """A filter, scorer or picker that no profile lists never runs; others act without being listed."""
+    """Warns of filters, scorers and pickers that no profile lists, unless they serve something else as well."""
     for plugin in builder.plugins.values():
-        acts = plugin.type.serves(Producer, OnScheduled, OnFirstByte, OnFinished, OnRefused, Discovery)
-        if plugin.type.serves(Filter, Scorer, Picker) and plugin.name not in builder.used and not acts:
+        has_other_use = plugin.type.serves(Producer, OnScheduled, OnFirstByte, OnFinished, OnRefused, Discovery)
+        if plugin.type.serves(Filter, Scorer, Picker) and plugin.name not in builder.used and not has_other_use:
             origin = builder.origin_of_plugin(plugin.name)
             builder.faults.warn(origin, f"the plugin {plugin.name!r} is in no profile and never runs")

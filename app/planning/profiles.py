@@ -1,4 +1,4 @@
-"""Plans the profiles: who filters, scores and picks in each, and who picks the profile."""
+"""Plans the profiles: the filters, scorers and picker of each, and the plugin that chooses between profiles."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ BY_HEADER = "header-profile-handler"
 
 
 @dataclass
-class _Parts:
+class _ProfileBuilder:
     name: str
     origin: Origin
     filters: list[str] = field(default_factory=list)
     scorers: list[tuple[str, float]] = field(default_factory=list)
     pickers: list[tuple[str, Origin]] = field(default_factory=list)
-    """With the place that names each."""
+    """With the origin of the entry that names each."""
 
     def add(self, plugin: PluginPlan, weight: float, origin: Origin, roles: Collection[Role] = ()) -> None:
-        """Puts the plugin wherever it can serve, or only where `roles` say."""
+        """Adds the plugin in every role that it can serve, or only in `roles`."""
         roles = roles or get_args(Role)
         if plugin.type.serves(Filter) and "filter" in roles:
             self.filters.append(plugin.name)
@@ -41,7 +41,7 @@ class _Parts:
 def plan_profiles(builder: PlanBuilder) -> Sequence[ProfilePlan]:
     """The enabled profiles, each with exactly one picker."""
     specs = [(index, spec) for index, spec in enumerate(builder.settings.scheduling_profiles)]
-    profiles = [_parts_of(builder, index, spec) for index, spec in specs if spec.enabled]
+    profiles = [_profile_of(builder, index, spec) for index, spec in specs if spec.enabled]
     disabled = [spec for _, spec in specs if not spec.enabled]
     builder.notes += [f"the profile {spec.name} is disabled" for spec in disabled]
     builder.used.update(entry.plugin_ref for spec in disabled for entry in spec.plugins)
@@ -49,17 +49,17 @@ def plan_profiles(builder: PlanBuilder) -> Sequence[ProfilePlan]:
         if specs and not any(spec.enabled for _, spec in specs):
             origin = builder.configuration.origin("schedulingProfiles")
             builder.faults.error(origin, "every profile is disabled", "at least one must be enabled")
-        profiles = [_everything(builder)]
-    _give_pickers(builder, profiles)
+        profiles = [_default_profile(builder)]
+    _assign_pickers(builder, profiles)
     return [ProfilePlan(p.name, p.filters, p.scorers, _picker_of(p)) for p in profiles]
 
 
-def _picker_of(parts: _Parts) -> str:
-    return parts.pickers[0][0] if parts.pickers else DEFAULT_PICKER
+def _picker_of(profile: _ProfileBuilder) -> str:
+    return profile.pickers[0][0] if profile.pickers else DEFAULT_PICKER
 
 
 def plan_profile_picker(builder: PlanBuilder, profiles: Sequence[ProfilePlan]) -> str:
-    """The one ProfilePicker's name."""
+    """The name of the only profile picker."""
     found = list(builder.serving(ProfilePicker))
     if len(found) > 1:
         names = " and ".join(repr(plugin.name) for plugin in found)
@@ -71,53 +71,58 @@ def plan_profile_picker(builder: PlanBuilder, profiles: Sequence[ProfilePlan]) -
         builder.used.add(found[0].name)
         return found[0].name
     if len(profiles) == 1:
-        builder.require(SINGLE, "one profile needs no choice")
+        builder.require(SINGLE, "there is only one profile")
         return SINGLE
+    default = profiles[0].name
     builder.faults.warn(
         builder.configuration.origin("schedulingProfiles"),
-        f"several profiles and no profile picker: the header EPP-Profile chooses, {profiles[0].name!r} by default",
+        f"there are several profiles but no profile picker: the header EPP-Profile selects one, by default {default!r}",
         f"add {BY_HEADER} or another profile picker to plugins",
     )
-    builder.require(BY_HEADER, "several profiles need a choice", {"defaultProfile": profiles[0].name})
+    builder.require(BY_HEADER, "there are several profiles and no other profile picker", {"defaultProfile": default})
     return BY_HEADER
 
 
-def _keep_strongest_picker(builder: PlanBuilder, parts: _Parts) -> None:
-    """A layer that names a picker replaces the one of a weaker layer."""
-    ranks = [builder.faults.rank(origin) for _, origin in parts.pickers]
-    kept = [picker for picker, rank in zip(parts.pickers, ranks, strict=True) if rank == max(ranks)]
-    for name, _ in parts.pickers:
+def _keep_strongest_picker(builder: PlanBuilder, profile: _ProfileBuilder) -> None:
+    """Keeps the pickers of the strongest layer: a picker of a stronger layer replaces those of weaker ones."""
+    ranks = [builder.faults.rank(origin) for _, origin in profile.pickers]
+    kept = [picker for picker, rank in zip(profile.pickers, ranks, strict=True) if rank == max(ranks)]
+    for name, _ in profile.pickers:
         if len(kept) == 1 and name != kept[0][0]:
-            builder.notes.append(f"the profile {parts.name} picks with {kept[0][0]} instead of {name}")
-    parts.pickers = kept
+            builder.notes.append(f"the profile {profile.name} uses the picker {kept[0][0]} instead of {name}")
+    profile.pickers = kept
 
 
 def _check_fits(builder: PlanBuilder, plugin: PluginPlan, profiles: Sequence[ProfilePlan]) -> None:
-    """Checks what the ProfilePicker's class declares: that it takes one profile only, or the profiles it requires."""
+    """Checks the profiles against what the profile picker's class declares: only one profile, or certain ones."""
     cls, names = plugin.type.cls, [profile.name for profile in profiles]
     origin = builder.origin_of_plugin(plugin.name)
     if isinstance(cls, SingleProfile) and cls.single_profile and len(profiles) > 1:
         builder.faults.error(
             origin,
-            f"{plugin.type_name} takes one profile, and there are {len(profiles)}: {', '.join(names)}",
+            f"{plugin.type_name} takes only one profile, but there are {len(profiles)}: {', '.join(names)}",
             f"use {BY_HEADER} or another profile picker",
         )
     for name in cls.profile_names(plugin.params) if isinstance(cls, RequiresProfiles) else ():
         if name not in names:
-            builder.faults.error(origin, f"it needs the profile {name!r}", f"profiles are {', '.join(names)}")
+            builder.faults.error(
+                origin, f"{plugin.name!r} needs the profile {name!r}", f"the profiles are {', '.join(names)}"
+            )
 
 
-def _parts_of(builder: PlanBuilder, index: int, spec: ProfileSpec) -> _Parts:
-    parts = _Parts(spec.name, builder.configuration.origin("schedulingProfiles", index))
+def _profile_of(builder: PlanBuilder, index: int, spec: ProfileSpec) -> _ProfileBuilder:
+    profile = _ProfileBuilder(spec.name, builder.configuration.origin("schedulingProfiles", index))
     for place, entry in enumerate(spec.plugins):
-        _add_entry(builder, parts, entry, ("schedulingProfiles", index, "plugins", place))
-    return parts
+        _add_entry(builder, profile, entry, ("schedulingProfiles", index, "plugins", place))
+    return profile
 
 
-def _add_entry(builder: PlanBuilder, parts: _Parts, entry: ProfileEntry, path: tuple[str | int, ...]) -> None:
+def _add_entry(
+    builder: PlanBuilder, profile: _ProfileBuilder, entry: ProfileEntry, path: tuple[str | int, ...]
+) -> None:
     if not entry.enabled or entry.plugin_ref in builder.disabled:
         why = "" if not entry.enabled else ", which is disabled"
-        builder.notes.append(f"the profile {parts.name} runs without {entry.plugin_ref}{why}")
+        builder.notes.append(f"the profile {profile.name} runs without {entry.plugin_ref}{why}")
         builder.used.add(entry.plugin_ref)
         return
     origin = builder.configuration.origin(*path, "pluginRef")
@@ -127,21 +132,21 @@ def _add_entry(builder: PlanBuilder, parts: _Parts, entry: ProfileEntry, path: t
     if entry.as_:
         _check_roles(builder, plugin, entry, path)
     elif not plugin.type.serves(Filter, Scorer, Picker):
-        builder.faults.warn(origin, f"{entry.plugin_ref!r} does nothing here: it is no filter, scorer or picker")
+        builder.faults.warn(origin, f"{entry.plugin_ref!r} has no effect here: it is not a filter, scorer or picker")
     elif entry.weight is not None and not plugin.type.serves(Scorer):
         at_weight = builder.configuration.origin(*path, "weight")
-        builder.faults.warn(at_weight, f"{entry.plugin_ref!r} is no scorer: its weight does nothing")
-    parts.add(plugin, 1.0 if entry.weight is None else entry.weight, origin, entry.as_)
+        builder.faults.warn(at_weight, f"{entry.plugin_ref!r} is not a scorer: its weight has no effect")
+    profile.add(plugin, 1.0 if entry.weight is None else entry.weight, origin, entry.as_)
 
 
 def _check_roles(builder: PlanBuilder, plugin: PluginPlan, entry: ProfileEntry, path: tuple[str | int, ...]) -> None:
-    """In a section of its kind, a plugin must be of that kind."""
-    can_be = [role for role, point in _POINTS.items() if plugin.type.serves(point)]
+    """Checks that a plugin in a section for filters, scorers or pickers is one."""
+    possible = [role for role, point in _POINTS.items() if plugin.type.serves(point)]
     for role in entry.as_:
-        if role not in can_be:
+        if role not in possible:
             origin = builder.configuration.origin(*path, "pluginRef")
-            hint = f"it is a {' and a '.join(can_be)}" if can_be else "list it under plugins only"
-            builder.faults.error(origin, f"{entry.plugin_ref!r} is no {role}", hint)
+            hint = f"it is a {' and a '.join(possible)}" if possible else "list it under plugins only"
+            builder.faults.error(origin, f"{entry.plugin_ref!r} is not a {role}", hint)
     if entry.weight is not None and "scorer" not in entry.as_:
         builder.faults.error(builder.configuration.origin(*path, "weight"), "only a scorer has a weight")
 
@@ -149,31 +154,33 @@ def _check_roles(builder: PlanBuilder, plugin: PluginPlan, entry: ProfileEntry, 
 _POINTS: Mapping[str, type] = {"filter": Filter, "scorer": Scorer, "picker": Picker}
 
 
-def _everything(builder: PlanBuilder) -> _Parts:
-    """The profile of a configuration without profiles: all that can take part, in the order listed."""
-    parts = _Parts(DEFAULT_PROFILE, builder.configuration.origin("plugins"))
+def _default_profile(builder: PlanBuilder) -> _ProfileBuilder:
+    """The profile if none is configured: every filter, scorer and picker, in the order listed."""
+    profile = _ProfileBuilder(DEFAULT_PROFILE, builder.configuration.origin("plugins"))
     for plugin in builder.serving(Filter, Scorer, Picker):
-        parts.add(plugin, 1.0, builder.origin_of_plugin(plugin.name))
+        profile.add(plugin, 1.0, builder.origin_of_plugin(plugin.name))
         builder.used.add(plugin.name)
-    return parts
+    return profile
 
 
-def _give_pickers(builder: PlanBuilder, profiles: Sequence[_Parts]) -> None:
-    for parts in profiles:
-        _keep_strongest_picker(builder, parts)
-        if len(parts.pickers) > 1:
-            names = " and ".join(repr(name) for name, _ in parts.pickers)
-            builder.faults.error(parts.origin, f"the profile {parts.name!r} has several pickers: {names}", "keep one")
-    without = [parts for parts in profiles if not parts.pickers]
+def _assign_pickers(builder: PlanBuilder, profiles: Sequence[_ProfileBuilder]) -> None:
+    for profile in profiles:
+        _keep_strongest_picker(builder, profile)
+        if len(profile.pickers) > 1:
+            names = " and ".join(repr(name) for name, _ in profile.pickers)
+            builder.faults.error(
+                profile.origin, f"the profile {profile.name!r} has several pickers: {names}", "keep one"
+            )
+    without = [profile for profile in profiles if not profile.pickers]
     if not without:
         return
-    own = tuple(f"{parts.name}/" for parts in profiles)
+    own = tuple(f"{profile.name}/" for profile in profiles)
     pickers = [plugin for plugin in builder.serving(Picker) if not plugin.name.startswith(own)]
     picker = pickers[0] if len(pickers) == 1 else builder.plugins.get(DEFAULT_PICKER)
     if picker is None or not picker.type.serves(Picker):
-        names = ", ".join(parts.name for parts in without)
+        names = ", ".join(profile.name for profile in without)
         picker = builder.require(DEFAULT_PICKER, f"there is no other picker for {names}")
-    for parts in without:
+    for profile in without:
         if picker is not None:
-            parts.pickers.append((picker.name, parts.origin))
+            profile.pickers.append((picker.name, profile.origin))
             builder.used.add(picker.name)

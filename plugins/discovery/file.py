@@ -8,7 +8,7 @@ from pathlib import Path
 import structlog
 from pydantic import Field
 
-from pointsman import DiscoveryError, EndpointSink, EndpointsFiles, PluginParams, plugin
+from pointsman import DiscoveryError, EndpointsFiles, EndpointSink, PluginParams, plugin
 
 
 @plugin("file-discovery")

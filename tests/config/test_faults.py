@@ -103,12 +103,12 @@ class Refers:
         ),
         pytest.param(
             f"plugins: [{{type: single-profile-handler}}]\n{TWO_PROFILES}\n",
-            "1:11: plugins[0]: single-profile-handler takes one profile, and there are 2: d, e; use header-profile",
+            "1:11: plugins[0]: single-profile-handler takes only one profile, but there are 2: d, e; use header-profile",
             id="two profiles and a picker for one",
         ),
         pytest.param(
             f"plugins: [{{type: header-profile-handler, parameters: {{defaultProfile: f}}}}]\n{TWO_PROFILES}\n",
-            "1:11: plugins[0]: it needs the profile 'f'; profiles are d, e", id="a default profile that is not there",
+            "1:11: plugins[0]: 'header-profile-handler' needs the profile 'f'; the profiles are d, e", id="a default profile that is not there",
         ),
         pytest.param(
             "schedulingProfiles: [{name: d, enabled: false}]",
@@ -154,7 +154,7 @@ class Refers:
         ),
         pytest.param(
             "plugins: [{type: queue-scorer}]\ndataLayer: {sources: [{pluginRef: queue-scorer}]}",
-            "2:24: dataLayer.sources[0].pluginRef: a source must be a MetricsSource, and 'queue-scorer' is none",
+            "2:24: dataLayer.sources[0].pluginRef: a source must be a MetricsSource, but 'queue-scorer' is not",
             id="a source that is none",
         ),
         pytest.param(
@@ -305,7 +305,7 @@ def test_without_a_configured_picker_the_highest_score_wins() -> None:
 
 def test_several_profiles_without_a_profile_picker_are_a_warning() -> None:
     (found,) = said(TWO_PROFILES)
-    assert found.startswith("1:1: warning: schedulingProfiles: several profiles and no profile picker: ")
+    assert found.startswith("1:1: warning: schedulingProfiles: there are several profiles but no profile picker: ")
     assert checked(TWO_PROFILES).plan.profile_picker == "header-profile-handler"
 
 
@@ -328,7 +328,7 @@ def test_a_reference_to_a_plugin_with_an_error_is_no_error_of_its_own() -> None:
     [
         pytest.param("{name: o, type: queue-scorer, enabled: false}", "which is disabled", id="disabled"),
         pytest.param("{name: x, type: queue-scorer}", "no plugin is named 'o'", id="missing"),
-        pytest.param("{name: o, type: decode-filter}", "must be a Scorer, and 'o' is none", id="of another kind"),
+        pytest.param("{name: o, type: decode-filter}", "must be a Scorer, but 'o' is not", id="of another kind"),
     ],
 )
 def test_a_parameter_that_names_a_plugin_is_checked(tmp_path: Path, other: str, message: str) -> None:
@@ -352,14 +352,14 @@ def test_a_weight_on_what_is_no_scorer_is_a_warning(type: str) -> None:  # noqa:
     (found,) = said(PROFILE.format(type=type, entry="weight: 2"))
     assert (
         found
-        == f"7:9: warning: schedulingProfiles[0].plugins[0].weight: {type!r} is no scorer: its weight does nothing"
+        == f"7:9: warning: schedulingProfiles[0].plugins[0].weight: {type!r} is not a scorer: its weight has no effect"
     )
 
 
 def test_a_misplaced_kind_in_a_profile_is_a_warning() -> None:
     (found,) = said(PROFILE.format(type="single-profile-handler", entry="enabled: true"))
     assert found.startswith(
-        "6:9: warning: schedulingProfiles[0].plugins[0].pluginRef: 'single-profile-handler' does nothing"
+        "6:9: warning: schedulingProfiles[0].plugins[0].pluginRef: 'single-profile-handler' has no effect"
     )
 
 
@@ -377,7 +377,7 @@ def test_an_endpoint_list_and_a_discovery_do_not_go_together(tmp_path: Path) -> 
     path.write_text("endpoints: []", encoding="utf-8")
     text = f"plugins: [{{type: file-discovery, parameters: {{path: {path}}}}}]\ndataLayer: {{discovery: {{pluginRef: file-discovery}}}}\n"
     (found,) = errors(text + ENDPOINT.format(port=1))
-    assert found.startswith("4:3: pool.endpoints: the pool has endpoints written down and a discovery plugin")
+    assert found.startswith("4:3: pool.endpoints: the pool has both static endpoints and a discovery plugin")
 
 
 # -- feature gates: the table R8 to R15 of the Go pickers

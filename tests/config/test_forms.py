@@ -136,7 +136,7 @@ def test_an_example_says_on_its_first_line_which_form_it_is_and_has_no_pool(exam
 def test_an_example_has_no_warning_but_that_the_header_chooses(example: Path) -> None:
     warnings = [str(fault) for fault in checked(example).configuration.faults.warnings]
     assert len(warnings) == (example == INLINE)
-    assert all("the header EPP-Profile chooses, 'prefill' by default" in warning for warning in warnings)
+    assert all("the header EPP-Profile selects one, by default 'prefill'" in warning for warning in warnings)
 
 
 @EXAMPLE
@@ -480,15 +480,15 @@ WRONG = [
     pytest.param(
         "schedulingProfiles:\n- name: a\n  filters: [queue-scorer]\n  scorers:\n  - decode-filter\n  picker: prefix-cache\n",
         [
-            "3:13: schedulingProfiles[0].filters[0]: 'a/queue-scorer' is no filter; it is a scorer",
-            "5:5: schedulingProfiles[0].scorers[0]: 'a/decode-filter' is no scorer; it is a filter",
-            "6:3: schedulingProfiles[0].picker: 'a/prefix-cache' is no picker; it is a scorer",
+            "3:13: schedulingProfiles[0].filters[0]: 'a/queue-scorer' is not a filter; it is a scorer",
+            "5:5: schedulingProfiles[0].scorers[0]: 'a/decode-filter' is not a scorer; it is a filter",
+            "6:3: schedulingProfiles[0].picker: 'a/prefix-cache' is not a picker; it is a scorer",
         ],
         id="each kind in a wrong section",
     ),
     pytest.param(
         "plugins:\n- type: openai-parser\nschedulingProfiles:\n- name: a\n  filters:\n  - openai-parser\n",
-        ["6:5: schedulingProfiles[0].filters[0]: 'openai-parser' is no filter; list it under plugins only"],
+        ["6:5: schedulingProfiles[0].filters[0]: 'openai-parser' is not a filter; list it under plugins only"],
         id="what belongs in no section",
     ),
     pytest.param(

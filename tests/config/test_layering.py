@@ -468,7 +468,7 @@ def test_an_overlay_that_names_another_picker_replaces_it(tmp_path: Path, overla
     found = laid(tmp_path, BASE, overlay.format(picker))
     assert default(found)[:2] == WHOLE[:2]
     assert default(found)[2] in {picker, f"default/{picker}"}
-    assert any(f"picks with {default(found)[2]} instead of max-score-picker" in note for note in found.plan.notes)
+    assert any(f"uses the picker {default(found)[2]} instead of max-score-picker" in note for note in found.plan.notes)
 
 
 def test_of_three_layers_with_a_picker_the_last_one_counts(tmp_path: Path) -> None:

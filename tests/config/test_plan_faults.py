@@ -50,37 +50,37 @@ ERRORS = [
     ("plugins: [{type: random-picker}, {type: max-score-picker}]", "the profile 'default' has several pickers: 'random-picker' and 'max-score-picker'; keep one"),
     ("plugins: [{type: random-picker}, {type: max-score-picker}]\nschedulingProfiles: [{name: p, plugins: [{pluginRef: random-picker}, {pluginRef: max-score-picker}]}]", "2:22: schedulingProfiles[0]: the profile 'p' has several pickers"),
     ("plugins: [{type: single-profile-handler}, {type: header-profile-handler}]", "there are several profile pickers: 'single-profile-handler' and 'header-profile-handler'; keep one"),
-    ("plugins: [{type: single-profile-handler}, {type: max-score-picker}]\n" + TWO, "single-profile-handler takes one profile, and there are 2: a, b; use header-profile-handler"),
-    ("plugins: [{type: header-profile-handler, parameters: {defaultProfile: c}}, {type: max-score-picker}]\n" + TWO, "it needs the profile 'c'; profiles are a, b"),
+    ("plugins: [{type: single-profile-handler}, {type: max-score-picker}]\n" + TWO, "single-profile-handler takes only one profile, but there are 2: a, b; use header-profile-handler"),
+    ("plugins: [{type: header-profile-handler, parameters: {defaultProfile: c}}, {type: max-score-picker}]\n" + TWO, "'header-profile-handler' needs the profile 'c'; the profiles are a, b"),
     ("plugins: [{type: queue-scorer}]\nschedulingProfiles: [{name: p, plugins: [{pluginRef: queue-scorrer}]}]", "2:43: schedulingProfiles[0].plugins[0].pluginRef: no plugin is named 'queue-scorrer'; did you mean 'queue-scorer'?"),
     ("schedulingProfiles: [{name: p, plugins: [{pluginRef: queue-scorer}]}]", "no plugin is named 'queue-scorer'; add '- type: queue-scorer' to plugins"),
     ("plugins: [{type: queue-scorr, enabled: false}]", "plugins[0].type: unknown plugin type 'queue-scorr'; did you mean 'queue-scorer'?"),
     ("schedulingProfiles: [{name: p, enabled: false}]", "every profile is disabled"),
     ("dataLayer: {sources: [{pluginRef: nobody}]}", "no plugin is named 'nobody'"),
-    ("plugins: [{type: queue-scorer}]\ndataLayer: {sources: [{pluginRef: queue-scorer}]}", "a source must be a MetricsSource, and 'queue-scorer' is none"),
-    ("plugins: [{type: metrics-data-source}, {type: random-picker}]\ndataLayer: {sources: [{pluginRef: metrics-data-source, extractors: [{pluginRef: random-picker}]}]}", "an extractor must be a Extractor"),
-    ("plugins: [{type: random-picker}]\ndataLayer: {discovery: {pluginRef: random-picker}}", "the discovery must be a Discovery, and 'random-picker' is none"),
+    ("plugins: [{type: queue-scorer}]\ndataLayer: {sources: [{pluginRef: queue-scorer}]}", "a source must be a MetricsSource, but 'queue-scorer' is not"),
+    ("plugins: [{type: metrics-data-source}, {type: random-picker}]\ndataLayer: {sources: [{pluginRef: metrics-data-source, extractors: [{pluginRef: random-picker}]}]}", "an extractor must be an Extractor, but 'random-picker' is not"),
+    ("plugins: [{type: random-picker}]\ndataLayer: {discovery: {pluginRef: random-picker}}", "the discovery must be a Discovery, but 'random-picker' is not"),
     ("dataLayer: {discovery: {pluginRef: ghost}}", "no plugin is named 'ghost'"),
-    ("plugins: [{type: queue-scorer}]\ndataLayer: {injectDefaults: false}", "'queue-scorer' needs the fact 'WaitingQueueSize' of the producer 'core-metrics-extractor', and nothing produces it"),
-    ("plugins: [{type: prefix-cache-scorer, parameters: {prefixMatchInfoProducerName: ghost}}]", "'prefix-cache-scorer' needs the facts 'prefix-hits' and 'prefix-shape' of the producer 'ghost', and nothing produces them"),
+    ("plugins: [{type: queue-scorer}]\ndataLayer: {injectDefaults: false}", "'queue-scorer' needs the fact 'WaitingQueueSize' of the producer 'core-metrics-extractor', but nothing produces it"),
+    ("plugins: [{type: prefix-cache-scorer, parameters: {prefixMatchInfoProducerName: ghost}}]", "'prefix-cache-scorer' needs the facts 'prefix-hits' and 'prefix-shape' of the producer 'ghost', but nothing produces them"),
     ("plugins: [{type: prefix-cache-scorer}, {type: approx-prefix-cache-producer, enabled: false}]", "its default producer is disabled"),
     ("pool: {endpoints: [{name: a, address: x, port: 1, engine: vlm}]}", "unknown engine 'vlm'; did you mean 'vllm'?"),
     ("pool: {scrape: {interval: 60s}}", "metrics read every 60 s would be stale after 5 s; make staleAfter longer than the interval"),
-    ("transports: {http: {port: 9090}}", "the router and the admin pages both listen on port 9090"),
+    ("transports: {http: {port: 9090}}", "the router and the admin server both listen on port 9090"),
     ("simulation: {servers: 2}\npool: {endpoints: [{name: sim-1, address: x, port: 1}]}", "2:21: pool.endpoints[0].name: 'sim-1' is the name of a simulated server"),
     ("pool: {endpoints: [{name: a, address: 'http://10.0.0.1', port: 1}]}", "expected an IP address or a host name, without scheme and port"),
     ("pool: {endpoints: [{name: a, address: 'a b/c@evil', port: 1}]}", "expected an IP address or a host name"),
-    ("plugins: [{type: max-score-picker, enabled: false}]", "'max-score-picker' is disabled, and there is no other picker for default; enable it, or list another plugin of its kind"),
-    ("plugins: [{type: single-profile-handler, enabled: false}]", "'single-profile-handler' is disabled, and one profile needs no choice"),
-    ("plugins: [{type: header-profile-handler, enabled: false}, {type: max-score-picker}]\n" + TWO, "'header-profile-handler' is disabled, and several profiles need a choice"),
-    ("plugins: [{name: max-score-picker, type: queue-scorer}, {type: running-requests-size-scorer}]", "the name 'max-score-picker' is needed for the plugin of that type"),
+    ("plugins: [{type: max-score-picker, enabled: false}]", "'max-score-picker' is disabled but needed: there is no other picker for default; enable it, or list another plugin of its kind"),
+    ("plugins: [{type: single-profile-handler, enabled: false}]", "'single-profile-handler' is disabled but needed: there is only one profile"),
+    ("plugins: [{type: header-profile-handler, enabled: false}, {type: max-score-picker}]\n" + TWO, "'header-profile-handler' is disabled but needed: there are several profiles and no other profile picker"),
+    ("plugins: [{name: max-score-picker, type: queue-scorer}, {type: running-requests-size-scorer}]", "the name 'max-score-picker' is taken, but a plugin of that type must be added"),
     ("transports: {http: {bind: 300.1.1.1}}", "transports.http.bind: expected an IP address or a host name"),
     ("featureGates: [unknown-gate]", "unknown feature gate 'unknown-gate'"),
     ("featureGates: [' flowControl']", "unknown feature gate ' flowControl'; did you mean 'flowControl'?"),
     ("featureGates: ['flowControl=qwerty']", "expected flowControl=true or flowControl=false, found 'qwerty'"),
     ("featureGates: ['flowControl= TRUE ']", "this version has no flow control; set flowControl=false"),
     ("featureGates: [flowControl]", "this version has no flow control"),
-    ("plugins: [{type: random-picker}]\nrequestHandler: {parsers: [{pluginRef: random-picker}]}", "a parser must be a Parser, and 'random-picker' is none"),
+    ("plugins: [{type: random-picker}]\nrequestHandler: {parsers: [{pluginRef: random-picker}]}", "a parser must be a Parser, but 'random-picker' is not"),
     ("requestHandler: {parsers: [{pluginRef: x}]}", "no plugin is named 'x'"),
     ("saturationDetector: {pluginRef: utilization-detector}", "no plugin is named 'utilization-detector'"),
 ]  # fmt: skip
@@ -95,13 +95,13 @@ def test_a_mistake_is_an_error_that_says_what_and_where(text: str, fault: str) -
 
 WARNINGS = [
     ("plugins: [{type: queue-scorer}]\nschedulingProfiles: [{name: p, plugins: []}]", "1:11: warning: plugins[0]: the plugin 'queue-scorer' is in no profile and never runs"),
-    ("plugins: [{type: decode-filter}]\nschedulingProfiles: [{name: p, plugins: [{pluginRef: decode-filter, weight: 2}]}]", "'decode-filter' is no scorer: its weight does nothing"),
-    ("plugins: [{type: single-profile-handler}]\nschedulingProfiles: [{name: p, plugins: [{pluginRef: single-profile-handler}]}]", "'single-profile-handler' does nothing here: it is no filter, scorer or picker"),
-    ("plugins: [{type: max-score-picker}]\n" + TWO, "several profiles and no profile picker: the header EPP-Profile chooses, 'a' by default"),
-    ("plugins: [{type: queue-scorer}, {name: q, type: queue-scorer, enabled: false}]", "'q' is disabled and nothing names it, while 'queue-scorer' of the same type stays on; to switch that one off, write name: queue-scorer"),
-    ("featureGates: ['flowControl=false']", "the feature gate flowControl does nothing here"),
-    ("featureGates: [haPopulateNonLeaderDatastore]", "does nothing here"),
-    ("flowControl: {maxBytes: '1024'}", "flowControl does nothing: this version has no flow control"),
+    ("plugins: [{type: decode-filter}]\nschedulingProfiles: [{name: p, plugins: [{pluginRef: decode-filter, weight: 2}]}]", "'decode-filter' is not a scorer: its weight has no effect"),
+    ("plugins: [{type: single-profile-handler}]\nschedulingProfiles: [{name: p, plugins: [{pluginRef: single-profile-handler}]}]", "'single-profile-handler' has no effect here: it is not a filter, scorer or picker"),
+    ("plugins: [{type: max-score-picker}]\n" + TWO, "there are several profiles but no profile picker: the header EPP-Profile selects one, by default 'a'"),
+    ("plugins: [{type: queue-scorer}, {name: q, type: queue-scorer, enabled: false}]", "'q' is disabled but nothing refers to it, and 'queue-scorer' of the same type stays enabled; to disable that one, set 'name: queue-scorer'"),
+    ("featureGates: ['flowControl=false']", "the feature gate flowControl has no effect"),
+    ("featureGates: [haPopulateNonLeaderDatastore]", "the feature gate haPopulateNonLeaderDatastore has no effect"),
+    ("flowControl: {maxBytes: '1024'}", "flowControl has no effect: this version has no flow control"),
 ]  # fmt: skip
 
 
@@ -211,8 +211,8 @@ def test_every_plugin_works_alone(name: str) -> None:
     assert check(Sources(text=checked.effective())).effective() != ""
 
 
-def test_producers_that_need_each_other_are_told_as_a_circle(tmp_path: Path) -> None:
-    path = tmp_path / "circle.py"
+def test_producers_that_need_each_others_facts_are_reported_as_a_cycle(tmp_path: Path) -> None:
+    path = tmp_path / "cycle.py"
     path.write_text(
         "from pointsman import FactKey, PREFIX_HITS\n"
         "A, B = PREFIX_HITS.of('a'), PREFIX_HITS.of('b')\n"
@@ -221,7 +221,7 @@ def test_producers_that_need_each_other_are_told_as_a_circle(tmp_path: Path) -> 
     )
     found = faults(f"plugins: [{{name: a, type: '{path}:First'}}, {{name: b, type: '{path}:Second'}}]")
     assert len(found) == 1
-    assert "producers need each other's facts: " in found[0]
+    assert "producers need each other's facts in a cycle: " in found[0]
 
 
 @pytest.mark.parametrize("engine", ["auto", "vllm", "sglang", "own"])

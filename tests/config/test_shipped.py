@@ -122,7 +122,7 @@ def test_origins_tell_what_is_a_default() -> None:
 
 
 def test_origins_tell_why_something_was_added() -> None:
-    assert "# added: metrics are read by default" in check(Sources(text="")).effective(origins=True)
+    assert "# added: metrics are scraped by default" in check(Sources(text="")).effective(origins=True)
 
 
 # -- completeness

@@ -614,22 +614,22 @@ async def test_an_envoy_that_can_not_start_is_told_without_a_traceback(tmp_path:
         ),
         pytest.param(
             "transports: {envoy: {enabled: true}, http: {enabled: false}}",
-            "transports.envoy serves in the place of transports.http, which is not enabled",
+            "transports.envoy listens at the address of transports.http, which is not enabled",
             id="no router",
         ),
         pytest.param(
             "transports: {envoy: {enabled: true}}\npool: {endpoints: [{name: a, address: localhost, port: 1}]}",
-            "a proxy can't be told to go to 'localhost', which is no IP address",
+            "a proxy can't route to 'localhost', which is not an IP address",
             id="a host name",
         ),
         pytest.param(
             "transports: {envoy: {enabled: true}}\npool: {endpoints: [{name: a, address: 'unix:/a.sock'}]}",
-            "a proxy can't be told to go to 'unix:/a.sock', which is no IP address",
+            "a proxy can't route to 'unix:/a.sock', which is not an IP address",
             id="a Unix socket",
         ),
         pytest.param(
             "transports: {envoy: {enabled: true}, http: {bind: localhost}}",
-            "Envoy can't listen on 'localhost', which is no IP address",
+            "Envoy can't listen on 'localhost', which is not an IP address",
             id="a name to listen on",
         ),
         pytest.param(

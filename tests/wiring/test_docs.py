@@ -6,15 +6,17 @@ import argparse
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from app.commands import go_flags, serve
+from app.routing.in_flight import InFlightRequests
 from app.settings.layers import Sources
 from app.transports.envoy.binary import find_binary
 from containers.application import Application, check
-from pointsman.testing import check_scorer, make_candidates, make_endpoint, make_request
+from pointsman.testing import check_scorer, make_candidates, make_decision, make_endpoint, make_request
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -46,6 +48,39 @@ def test_the_guides_plugin_passes_the_guides_test() -> None:
     for block in blocks(WRITING, "python"):
         exec(block, names)
     names["test_patient_scorer"]()  # type: ignore[operator]
+
+
+def guides_plugin(name: str, tmp_path: Path) -> Any:
+    """A class of the guide, once it was checked as a plugin of a configuration."""
+    (block,) = [block for block in blocks(WRITING, "python") if f"class {name}" in block]
+    path = tmp_path / "guide.py"
+    path.write_text(block)
+    container = Application(check(Sources(text=f"plugins: [{{name: guide, type: '{path}:{name}'}}]"))).generation
+    return type(container.plugins["guide"]())
+
+
+def test_the_guides_learning_plugin_keeps_what_it_learnt(tmp_path: Path) -> None:
+    cls = guides_plugin("SameModel", tmp_path)
+    predecessor, successor = cls(), cls()
+    predecessor.on_scheduled(make_request(model="demo"), make_decision("b"))
+    successor.inherit_from(predecessor)
+    assert successor.score(make_request(model="demo"), make_candidates("a", "b")) == [0, 1]
+
+
+async def test_the_guides_plugin_that_follows_requests_counts_those_in_flight(tmp_path: Path) -> None:
+    in_flight = InFlightRequests()
+    before = in_flight.begin(make_request("x" * 40), make_decision("a"))
+    plugin = guides_plugin("PromptLoad", tmp_path)(in_flight, "load")
+    await plugin.start()
+    during = in_flight.begin(make_request("x" * 80), make_decision("a"))
+    assert plugin.score(make_request(), make_candidates("a", "b")) == [1 / 31, 1]
+    in_flight.responded(before)
+    in_flight.end(before)
+    assert plugin.score(make_request(), make_candidates("a", "b")) == [1 / 21, 1]
+    in_flight.end(during)
+    await plugin.stop()
+    in_flight.begin(make_request(), make_decision("a"))
+    assert plugin.score(make_request(), make_candidates("a", "b")) == [1, 1]
 
 
 def test_every_link_between_the_pages_leads_somewhere() -> None:

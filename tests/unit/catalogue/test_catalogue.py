@@ -1,4 +1,4 @@
-"""The catalogue: where plugin types come from, and why one can't be had."""
+"""The catalogue: where plugin types come from, and why one can't be loaded."""
 
 from __future__ import annotations
 
@@ -25,8 +25,6 @@ from app.extension import (
     HttpClient,
     Lifecycle,
     MetricsSource,
-    OnFinished,
-    OnFirstByte,
     OnScheduled,
     Picker,
     PluginName,
@@ -87,9 +85,7 @@ def fails(catalogue: Catalogue, name: str) -> PluginTypeError:
         pytest.param("max-score-picker", {Picker}, id="picker"),
         pytest.param("single-profile-handler", {ProfilePicker}, id="profile picker"),
         pytest.param("approx-prefix-cache-producer", {Producer, OnScheduled}, id="producer that learns from picks"),
-        pytest.param(
-            "inflight-load-producer", {Producer, OnScheduled, OnFirstByte, OnFinished}, id="producer that counts"
-        ),
+        pytest.param("inflight-load-producer", {Producer, Lifecycle}, id="producer that counts"),
         pytest.param("file-discovery", {Discovery}, id="discovery"),
         pytest.param("metrics-data-source", {MetricsSource}, id="source"),
         pytest.param("core-metrics-extractor", {Extractor}, id="extractor"),
@@ -115,7 +111,7 @@ def test_an_alias_leads_to_the_same_type(catalogue: Catalogue, alias: str, name:
     assert catalogue.find(alias) is catalogue.find(name)
 
 
-def test_services_are_told_by_their_annotations(catalogue: Catalogue) -> None:
+def test_services_are_found_by_their_annotations(catalogue: Catalogue) -> None:
     found = [
         catalogue.find(name) for name in ("approx-prefix-cache-producer", "max-score-picker", "metrics-data-source")
     ]
@@ -166,7 +162,7 @@ def test_two_built_in_types_of_one_name_are_a_bug(monkeypatch: pytest.MonkeyPatc
     twice = describe(QueueScorer, "x:QueueScorer")
     monkeypatch.setattr(module, "_classes_below", lambda _: iter([twice, twice]))
     with pytest.raises(RuntimeError, match="two plugins are named 'queue-scorer'"):
-        module._built_in_types.__wrapped__()
+        module._types_below.__wrapped__(plugins)
 
 
 # -- classes at an address
@@ -250,12 +246,12 @@ BAD_CLASSES = [
         "score",
         id="only a lifecycle",
     ),
-    pytest.param("class Mine:\n    score = 3", "no extension point", "score", id="a score that is no method"),
+    pytest.param("class Mine:\n    score = 3", "no extension point", "score", id="a score that is not a method"),
     pytest.param(
         "class Mine:\n    def __init__(self, size: int): ...\n    def score(self, r, c): ...",
         "'size'",
         "Clock",
-        id="a parameter of a type that is no service",
+        id="a parameter whose type is not a service",
     ),
     pytest.param(
         "class Mine:\n    def __init__(self, clock): ...\n    def score(self, r, c): ...",
@@ -282,7 +278,7 @@ BAD_CLASSES = [
         "class Mine:\n    def __init__(self, clock: 'Clock ('): ...\n    def score(self, r, c): ...",
         "can't be resolved",
         "",
-        id="a type that is no expression",
+        id="a type that is not an expression",
     ),
 ]
 
@@ -299,7 +295,7 @@ def test_a_class_that_can_t_be_built_is_an_error(
 BAD_MODULES = [
     pytest.param("import no_such_package", "no_such_package", id="imports what is not there"),
     pytest.param("1 / 0", "ZeroDivisionError", id="fails"),
-    pytest.param("class Mine", "SyntaxError", id="is no Python"),
+    pytest.param("class Mine", "SyntaxError", id="is not Python"),
 ]
 
 
@@ -330,7 +326,7 @@ def test_what_is_not_there_is_an_error(catalogue: Catalogue, write: Write, addre
     assert str(fails(catalogue, address))
 
 
-def test_a_module_that_is_not_there_is_told_from_one_that_fails(catalogue: Catalogue) -> None:
+def test_a_missing_module_is_distinguished_from_one_that_fails(catalogue: Catalogue) -> None:
     error = fails(catalogue, "no_such_module:Mine")
     assert (str(error), error.hint) == ("there is no module 'no_such_module'", "is it installed?")
 
@@ -430,7 +426,7 @@ def test_an_installed_type_whose_class_is_missing_is_an_error(
 @pytest.mark.parametrize(
     "source", [pytest.param("def Mine(): ...", id="a function"), pytest.param("Mine = 3", id="a number")]
 )
-def test_an_installed_type_that_is_no_class_is_an_error(
+def test_an_installed_type_that_is_not_a_class_is_an_error(
     catalogue: Catalogue, write: Write, install: Callable[..., None], source: str
 ) -> None:
     write(source)
@@ -478,7 +474,7 @@ def test_a_link_that_is_swapped_for_the_same_content_leads_to_the_same_class(
     assert catalogue.find(f"{link}/mine.py:Mine").cls is before
 
 
-def test_a_file_that_fails_is_no_module_afterwards(catalogue: Catalogue, tmp_path: Path) -> None:
+def test_a_file_that_fails_leaves_no_module(catalogue: Catalogue, tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text("1 / 0\n", encoding="utf-8")
     modules = set(sys.modules)

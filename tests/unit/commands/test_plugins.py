@@ -64,7 +64,7 @@ def test_markdown_is_the_page_whatever_is_installed(capsys: pytest.CaptureFixtur
 def test_one_type_is_told_in_full(capsys: pytest.CaptureFixture[str]) -> None:
     out = printed(capsys, "plugins", "prefix-cache")
     for text in (
-        "Each\ninstance remembers for itself", "Scorer, Producer, OnScheduled", "hashBlockSize", "LRUIndexerSize",
+        "Each\ninstance has its own memory", "Scorer, Producer, OnScheduled", "hashBlockSize", "LRUIndexerSize",
         "31250", "1 to 1048576", "prefix-hits of prefix-cache", "  - type: prefix-cache\n",
     ):  # fmt: skip
         assert text in out

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import structlog
 from pydantic import ValidationError
-from structlog.testing import capture_logs
 
-import plugins.discovery.file as module
+from app import watching as watcher
+from app.endpoints_files import LocalEndpointsFiles
 from app.extension import DiscoveryError, Endpoint
 from plugins.discovery.file import FileDiscovery
+from pointsman.testing import FakeEndpointsFiles, make_endpoint
 from tests.unit.plugins.given import params_of
 
 if TYPE_CHECKING:
@@ -88,7 +88,8 @@ def listing(*names: str) -> str:
 
 
 def discovery(path: Path, *, watch: bool = False) -> FileDiscovery:
-    return FileDiscovery(params_of(FileDiscovery.Params, {"path": str(path), "watchFile": watch}))
+    params = params_of(FileDiscovery.Params, {"path": str(path), "watchFile": watch})
+    return FileDiscovery(params, LocalEndpointsFiles())
 
 
 @pytest.fixture
@@ -284,7 +285,7 @@ async def watching(path: Path, log: Log | None = None) -> AsyncIterator[Sink]:
 @pytest.fixture(autouse=True)
 def reread_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """A change before the watch is set up is found when the file is read again."""
-    monkeypatch.setattr(module, "REREAD_EVERY", 100)
+    monkeypatch.setattr(watcher, "POLL_EVERY", 100)
 
 
 def rename_over(path: Path, text: str) -> None:
@@ -363,7 +364,7 @@ async def test_an_invalid_version_is_logged_once(path: Path) -> None:
         await sink.found("a")
         rename_over(path, "endpoints: [")
         await log.logged(REJECTED)
-        rename_over(path, "endpoints: {")
+        rename_over(path, "endpoints: 1")
         await log.logged(REJECTED, REJECTED)
         rename_over(path, listing("b"))
         await log.logged(REJECTED, REJECTED, "endpoints read")
@@ -402,20 +403,25 @@ def test_invalid_parameters_are_rejected(values: dict[str, Any]) -> None:
         params_of(FileDiscovery.Params, values)
 
 
-class UnusedSink:
-    """A sink that must not be called."""
+async def test_an_error_is_logged_again_only_after_a_valid_version_or_another_error(path: Path) -> None:
+    a, b = [make_endpoint("a")], [make_endpoint("b")]
+    gone, broken = DiscoveryError("gone"), DiscoveryError("broken")
+    files = FakeEndpointsFiles(a, gone, gone, broken, broken, b, broken)
+    plugin = FileDiscovery(FileDiscovery.Params(path=str(path), watch_file=True), files)
+    plugin._log = log = Log()
+    sink = Sink()
+    await plugin.discover(sink)
+    assert sink.lists == [a, b]
+    assert log.lines == [REJECTED, REJECTED, "endpoints read", REJECTED]
 
-    def replace_all(self, endpoints: Sequence[Endpoint]) -> None:
-        raise AssertionError(endpoints)
+
+async def test_an_invalid_first_version_of_a_watched_file_is_an_error(path: Path) -> None:
+    write(path, "endpoints: [")
+    with pytest.raises(DiscoveryError, match=r"endpoints\.yaml:1:13: this is not YAML"):
+        await discovery(path, watch=True).discover(Sink())
 
 
-UNUSED = UnusedSink()
-
-
-def test_a_lasting_error_is_logged_once(tmp_path: Path) -> None:
-    plugin = FileDiscovery(FileDiscovery.Params(path=str(tmp_path / "gone.yaml"), watch_file=True))
-    with capture_logs() as logs:
-        plugin._log = structlog.get_logger()
-        for _ in range(3):
-            plugin._reread(UNUSED, b"")
-    assert [line["event"] for line in logs] == ["endpoint file rejected"]
+def test_an_invalid_file_does_not_pass_the_check(path: Path) -> None:
+    plugin = FileDiscovery(FileDiscovery.Params(path=str(path)), FakeEndpointsFiles(DiscoveryError("broken")))
+    with pytest.raises(DiscoveryError, match="broken"):
+        plugin.check()
