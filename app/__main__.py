@@ -1,4 +1,4 @@
-"""The console script: arguments to a command."""
+"""The console script: parses the arguments and runs a command."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from pointsman import __version__
 
 COMMANDS = {
     "serve": "run the router",
-    "check": "check a configuration and tell everything that is wrong with it",
+    "check": "check a configuration and report everything that is wrong with it",
     "show": "print the effective configuration",
-    "explain": "tell where one request would go, and why",
-    "plugins": "list the plugin types, or tell all of one",
+    "explain": "explain where a request would go, and why",
+    "plugins": "list the plugin types, or describe one",
     "schema": "print the JSON Schema of a configuration",
     "fleet": "run simulated model servers",
 }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs a command. Exit code 0 is fine, 1 faults of the configuration, 2 wrong usage or a missing file."""
+    """Runs a command and returns its exit code: 0 for success, 1 for errors, 2 for wrong usage or a missing file."""
     arguments = _parser().parse_args(argv)
     try:
         code: int = arguments.run(arguments)

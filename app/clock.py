@@ -1,4 +1,4 @@
-"""Time outside of tests."""
+"""The real clock."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ class SystemClock:
     """The monotonic clock of the machine."""
 
     def now(self) -> float:
-        """Seconds; the zero means nothing."""
+        """Seconds since some fixed point in time."""
         return time.monotonic()

@@ -1,4 +1,4 @@
-"""A folder for what the process needs while it runs: sockets, and files for programs that it starts."""
+"""A directory for what the process needs while it runs: sockets, and files for programs that it starts."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from pathlib import Path
 
 
 class RuntimeDirectory:
-    """Made when it is first asked for, seen by nobody else, removed by `remove`, or when the process ends."""
+    """Created on first use, readable only by this user, and removed by `remove` or when the process exits."""
 
     @cached_property
     def path(self) -> Path:
-        """Where it is."""
+        """The path of the directory, which exists from then on."""
         made = Path(tempfile.mkdtemp(prefix="pointsman-"))
         self._remove = weakref.finalize(self, shutil.rmtree, made, ignore_errors=True)
         return made
 
     async def remove(self) -> None:
-        """Removes it with all that is in it."""
+        """Removes the directory and everything in it."""
         if "path" in self.__dict__:
             self._remove()

@@ -8,7 +8,7 @@ from typing import Any
 from dependency_injector import containers, providers
 
 from app.domain.named import Named
-from app.explaining.explanation import Parts
+from app.explaining.explanation import DecisionParts
 from app.fleet.discovery import DiscoveryRunner
 from app.fleet.models import ModelLists
 from app.fleet.monitor import FleetMonitor, MonitorOptions
@@ -162,7 +162,7 @@ class GenerationContainer(containers.DeclarativeContainer):
     listenings = Single(options.listenings, settings, http_server, admin_server)
 
     decision_parts = Single(
-        Parts,
+        DecisionParts,
         plan=plan,
         pool=pool,
         in_flight=in_flight,

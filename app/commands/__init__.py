@@ -1,1 +1,1 @@
-"""The commands of `pointsman`, one file each."""
+"""The commands of `pointsman`, one module each."""

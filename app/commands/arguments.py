@@ -1,4 +1,4 @@
-"""The arguments that say where the configuration comes from, and how errors end a command."""
+"""What commands share: the arguments for the configuration, exit codes, and the output of errors and warnings."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from app.settings.errors import Fault
 from app.settings.layers import Sources
 
 EXIT_FAULTS = 1
-"""The configuration has faults."""
+"""The configuration has errors, or the command failed."""
 
 EXIT_USAGE = 2
-"""Wrong usage, or a file that is not there."""
+"""Wrong usage, or a missing file."""
 
 
 def add_configuration(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +29,7 @@ def add_configuration(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="a YAML file, or one of builtin:default, builtin:dev, builtin:prod; may be repeated, later ones win",
     )
-    parser.add_argument("--config-text", dest="text", metavar="YAML", help="YAML text, laid over the files")
+    parser.add_argument("--config-text", dest="text", metavar="YAML", help="YAML text that overrides the files")
     parser.add_argument(
         "--set",
         dest="sets",
@@ -41,11 +41,11 @@ def add_configuration(parser: argparse.ArgumentParser) -> None:
 
 
 def sources_of(arguments: argparse.Namespace) -> Sources:
-    """Where the configuration comes from."""
+    """The sources of the configuration, including the environment."""
     return Sources(tuple(arguments.files), arguments.text, dict(os.environ), tuple(arguments.sets))
 
 
 def print_faults(faults: Sequence[Fault]) -> None:
-    """Prints faults, one a line."""
+    """Prints errors and warnings to standard error, one per line."""
     for fault in faults:
         print(fault, file=sys.stderr)  # noqa: T201 - a command's output

@@ -1,4 +1,4 @@
-"""`pointsman explain`: the decision for one request, and why, offline."""
+"""`pointsman explain`: makes the decision for one request offline and explains it."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--endpoints",
         metavar="FILE",
-        help="YAML: the endpoints as for file-discovery, each with metrics, inFlight, models and facts if wanted "
-        "(default: those of pool.endpoints, with nothing known of them)",
+        help="YAML: endpoints as for file-discovery, each optionally with metrics, inFlight, models and facts "
+        "(default: those of pool.endpoints, without metrics)",
     )
     parser.add_argument(
         "--header",
@@ -41,16 +41,18 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="'NAME: VALUE'",
         help="a header of the request; may be repeated",
     )
-    parser.add_argument("--path", type=_argument(parse_path), help="the request's path (default: told by its keys)")
-    parser.add_argument("--seed", type=int, default=0, help="of all randomness (default: 0)")
+    parser.add_argument(
+        "--path", type=_argument(parse_path), help="the request's path (default: inferred from the body)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed for random choices (default: 0)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Exit code 0 for a decision and for a refusal, 1 for faults of the configuration or of the two files."""
+    """Returns 0 for a decision or an error response. Raises `ConfigurationError` for errors in any of the files."""
     from app.explaining.content import as_json, content_of  # noqa: PLC0415 - loaded by this command only
     from app.explaining.endpoints import read_endpoints  # noqa: PLC0415
-    from app.explaining.explanation import GivenEndpoint, NoNetwork, StandingClock, explain, known_facts  # noqa: PLC0415
+    from app.explaining.explanation import FixedClock, GivenEndpoint, NoNetwork, explain, known_facts  # noqa: PLC0415
     from app.explaining.tables import as_tables  # noqa: PLC0415
     from containers.application import (  # noqa: PLC0415
         Application,
@@ -61,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
     plugin_faults: list[PluginFault] = []
     application = Application(
         checked,
-        clock=StandingClock(),
+        clock=FixedClock(),
         random=Random(arguments.seed),
         http_client=NoNetwork(),
         fault_reporter=plugin_faults.append,
@@ -85,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _argument(parse: Callable[[str], T]) -> Callable[[str], T]:
-    """`parse` for argparse, which drops the text of other errors."""
+    """`parse` for argparse, which shows the message of `ArgumentTypeError` only."""
 
     def parsed(text: str) -> T:
         try:

@@ -10,26 +10,34 @@ from app.observability.logging import set_up_logging
 from app.simulation.engine import EngineOptions
 from app.simulation.server import ServerOptions, SimulatedServer
 
-MOST_SERVERS = 100
+MAX_SERVERS = 100
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
-    parser.add_argument("--count", type=_count, default=3, help="how many servers (default: 3)")
+    parser.add_argument("--count", type=_count, default=3, help="number of servers (default: 3)")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
-    parser.add_argument("--port", type=int, default=18000, help="port of the first one; 0 takes free ones")
-    parser.add_argument("--name", default="sim", help="what their names begin with (default: sim)")
-    parser.add_argument("--model", default="demo", help="the model they serve (default: demo)")
-    parser.add_argument("--adapter", action="append", default=[], help="a LoRA adapter they serve; may be repeated")
-    parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same answers")
+    parser.add_argument(
+        "--port",
+        type=int,
+        default=18000,
+        help="port of the first server, the others follow; 0 picks free ports (default: 18000)",
+    )
+    parser.add_argument("--name", default="sim", help="prefix of the names (default: sim)")
+    parser.add_argument("--model", default="demo", help="the model to serve (default: demo)")
+    parser.add_argument("--adapter", action="append", default=[], help="a LoRA adapter to serve; may be repeated")
+    parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same responses (default: 0)")
     options = EngineOptions()
-    parser.add_argument("--max-num-seqs", type=int, default=options.max_num_seqs, help="requests in a batch")
-    parser.add_argument("--num-gpu-blocks", type=int, default=options.num_gpu_blocks, help="KV-cache blocks")
+    parser.add_argument("--max-num-seqs", type=int, default=options.max_num_seqs, help="maximum requests in a batch")
+    parser.add_argument("--num-gpu-blocks", type=int, default=options.num_gpu_blocks, help="number of KV-cache blocks")
     parser.add_argument(
         "--prefill-rate", type=float, default=options.prefill_tokens_per_second, help="prompt tokens per second"
     )
     parser.add_argument(
-        "--decode-rate", type=float, default=options.decode_tokens_per_second, help="tokens per second and request"
+        "--decode-rate",
+        type=float,
+        default=options.decode_tokens_per_second,
+        help="output tokens per second and request",
     )
 
 
@@ -60,8 +68,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _count(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= MOST_SERVERS:
-        raise argparse.ArgumentTypeError(f"expected a number of 1 to {MOST_SERVERS}, found {text!r}")
+    if not text.isdecimal() or not 1 <= int(text) <= MAX_SERVERS:
+        raise argparse.ArgumentTypeError(f"expected a number from 1 to {MAX_SERVERS}, found {text!r}")
     return int(text)
 
 

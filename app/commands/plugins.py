@@ -1,4 +1,4 @@
-"""`pointsman plugins`: the plugin types there are, and what each does, takes and needs."""
+"""`pointsman plugins`: lists the plugin types, or describes one."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ def add(parser: argparse.ArgumentParser) -> None:
         "type",
         nargs="?",
         metavar="TYPE",
-        help="a type, one of its aliases, module:Class or file.py:Class, to tell all of it (default: list all types)",
+        help="describe this type: a name, an alias, module:Class or file.py:Class (default: list all types)",
     )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON")
-    form.add_argument("--markdown", action="store_true", help="print Markdown; without TYPE the page of built-in types")
+    form.add_argument(
+        "--markdown", action="store_true", help="print Markdown; without TYPE, a page of the built-in types"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints one type or all. Raises `UsageError` for a type that can't be had; a broken package is only listed."""
+    """Prints one type or all. Raises `UsageError` if the type can't be loaded; a list includes those that can't."""
     return _one(arguments) if arguments.type is not None else _all(arguments)
 
 

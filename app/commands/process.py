@@ -1,4 +1,4 @@
-"""Runs a command that serves until it is told to stop."""
+"""Runs a command that serves until it is stopped."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.extension import DiscoveryError
 
 
 def serve_until_stopped(main: Coroutine[Any, Any, None]) -> int:
-    """The exit code: what keeps it from starting, such as a port that is taken, is told without a traceback."""
+    """Runs `main` and returns the exit code. Prints an expected error, such as a port in use, without a traceback."""
     try:
         uvloop.run(main)
     except (DiscoveryError, OSError) as error:

@@ -1,4 +1,4 @@
-"""`pointsman schema`: the JSON Schema of a configuration document, for editors and for checks without Pointsman."""
+"""`pointsman schema`: prints the JSON Schema of a configuration, for editors and validators."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from app.settings.errors import UsageError
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
-    parser.add_argument("--output", metavar="FILE", help="where to write it, instead of standard output")
+    parser.add_argument("--output", metavar="FILE", help="write to FILE instead of standard output")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints or writes the schema. Raises `UsageError` for a file that can't be written."""
-    from app.describing.schema import schema_text  # noqa: PLC0415 - only commands that need them load all plugins
+    """Prints or writes the schema. Raises `UsageError` if the file can't be written."""
+    from app.describing.schema import schema_text  # noqa: PLC0415 - loads all plugins
     from containers.application import catalogue  # noqa: PLC0415
 
     text = schema_text(catalogue())

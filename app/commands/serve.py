@@ -1,4 +1,4 @@
-"""`pointsman serve`: the router."""
+"""`pointsman serve`: runs the router."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from app.observability.logging import set_up_logging
 from app.transports.listening import ADMIN, HTTP
 from containers.application import Application, load
 
-GARBAGE = 10_000
-"""New objects before a collection; requests leave no reference cycles."""
+GC_THRESHOLD = 10_000
+"""Allocations between garbage collections: many, since requests leave no reference cycles."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -23,9 +23,11 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_configuration(parser)
     parser.add_argument("--port", type=int, help="port of the router, instead of transports.http.port")
     parser.add_argument(
-        "--envoy", action="store_true", help="let an Envoy serve instead of the router; needs pointsman[envoy]"
+        "--envoy",
+        action="store_true",
+        help="start Envoy to serve instead of the built-in router; needs pointsman[envoy]",
     )
-    parser.add_argument("--admin-port", type=int, help="port of the admin pages, instead of transports.admin.port")
+    parser.add_argument("--admin-port", type=int, help="port of the admin server, instead of transports.admin.port")
     go_flags.add(parser)
 
 
@@ -48,21 +50,21 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def _serve(application: Application) -> None:
     def ready() -> None:
-        _freeze_what_stays()
+        _tune_garbage_collection()
         _print_summary(application)
 
     await application.runner().run(ready=ready)
 
 
-def _freeze_what_stays() -> None:
-    """Objects of the start stay for good; without this the garbage collector would traverse them again and again."""
+def _tune_garbage_collection() -> None:
+    """Exempts the objects that exist now from garbage collection: they stay, and traversing them costs time."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(GARBAGE, 10, 10)
+    gc.set_threshold(GC_THRESHOLD, 10, 10)
 
 
 def _print_summary(application: Application) -> None:
-    """A few lines for whoever started it: what runs, where, and what to try."""
+    """Logs the start and, on a console, prints what runs, where it listens, and a request to try."""
     process, settings = application.process, application.checked.settings
     http, admin, ext_proc = settings.transports.http, settings.transports.admin, settings.transports.ext_proc
     statuses = process.table().statuses()
@@ -74,7 +76,7 @@ def _print_summary(application: Application) -> None:
     if http.enabled:
         envoy = settings.transports.envoy.enabled
         url = f"http://localhost:{process.envoy().port if envoy else process.sockets().port(HTTP)}"
-        lines += [f"Pointsman routes {url} to {len(statuses)} endpoints{', by Envoy' if envoy else ''}:", *listed]
+        lines += [f"Pointsman routes {url} to {len(statuses)} endpoints{', through Envoy' if envoy else ''}:", *listed]
     if ext_proc.enabled:
         port = process.ext_proc_server().server.port
         lines += [f"Pointsman picks among {len(statuses)} endpoints for proxies that call port {port}:", *listed]

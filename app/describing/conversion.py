@@ -34,7 +34,7 @@ def converted(configuration: Configuration, plan: Plan) -> str:
     ordered |= {key: sections[key] for key in _SECTIONS if sections.get(key)}
     ordered |= {key: value for key, value in written.items() if key not in (*_SECTIONS, *ordered)}
     tree = as_node(ordered, DEFAULT)
-    assert isinstance(tree, Entries)  # noqa: S101 - of a mapping comes a mapping
+    assert isinstance(tree, Entries)  # noqa: S101 - made from a mapping
     return write_yaml(tree)
 
 

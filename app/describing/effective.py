@@ -16,7 +16,7 @@ Path = tuple[str | int, ...]
 
 
 def effective(configuration: Configuration, plan: Plan, *, origins: bool = False) -> str:
-    """The effective configuration as YAML. Loading it gives the same configuration, except for secrets, which are hidden.
+    """The effective configuration as YAML. Loading it gives the same configuration, except that secrets are hidden.
 
     With `origins`, a comment says where each value came from: a place, `default`, or why it was added.
     """
@@ -35,7 +35,7 @@ class _Effective:
         data["plugins"] = data["schedulingProfiles"] = None
         data["requestHandler"]["parsers"] = [{"pluginRef": name} for name in self._plan.parsers]
         written = self._node(data, ())
-        assert isinstance(written, Entries)  # noqa: S101 - of a mapping comes a mapping
+        assert isinstance(written, Entries)  # noqa: S101 - made from a mapping
         plugins = written.with_("plugins", Entry(DEFAULT, self._plugins()))
         return plugins.with_("schedulingProfiles", Entry(DEFAULT, self._profiles()))
 

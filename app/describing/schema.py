@@ -142,7 +142,8 @@ class _Generator(GenerateJsonSchema):
 def _definitions(model: type[BaseModel], main: str) -> Schema:
     """The schemas of `model` and of the models in it, with keys as YAML may spell them.
 
-    That of `model` is named `main`, by default as its class; the others are named as their classes, prefixed with `main`.
+    That of `model` is named `main`, or after its class if `main` is empty. The others are named after their classes,
+    prefixed with `main`.
     """
     prefix = f"{main}." if main else ""
     generator = _Generator(f"#/$defs/{prefix}{{model}}")
@@ -159,7 +160,7 @@ def _definitions(model: type[BaseModel], main: str) -> Schema:
 
 
 def _let_sections_be_null(schemas: Schema) -> None:
-    """Allows null in the model's own schema if it is never a list's item: validators then report errors at their place."""
+    """Allows null in the schema of a model that is never a list's item: validators then report an error in place."""
     properties = [schema for model in schemas.values() for schema in model.get("properties", {}).values()]
     in_lists = set(_REFERENCE.findall(json.dumps([[schema.get(key) for key in _INNER] for schema in properties])))
     for schema in properties:

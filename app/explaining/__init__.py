@@ -1,1 +1,1 @@
-"""`pointsman explain`: one decision, made offline, and how it is read and printed."""
+"""`pointsman explain`: reads a request and endpoints, makes the decision offline, and prints it."""

@@ -23,7 +23,7 @@ def as_json(content: Content) -> str:
 
 
 def content_of(explained: Explanation, seed: int) -> Content:
-    """All of it, in the order of the decision."""
+    """The whole explanation, in the order in which the decision was made."""
     decision = explained.decision
     return {
         "seed": seed,
@@ -38,7 +38,7 @@ def content_of(explained: Explanation, seed: int) -> Content:
             "address": decision.endpoint.authority,
             "profile": decision.primary,
         },
-        "refusal": _refusal(explained),
+        "refusal": _error_response(explained),
         "faults": [_fault(fault) for fault in explained.faults],
     }
 
@@ -66,7 +66,7 @@ def _encodable(text: str) -> str:
 
 
 def _shown(fact: object) -> Any:
-    """A number, a text, or those in a dataclass; of anything else its type."""
+    """A number or text as it is, a dataclass as a mapping of the numbers and texts in it, anything else as its type."""
     if fact is None or isinstance(fact, bool | int | float | str):
         return fact
     if not is_dataclass(fact):
@@ -138,14 +138,14 @@ def _profile(name: str, result: ProfileResult, explained: Explanation) -> Conten
     }
 
 
-def _refusal(explained: Explanation) -> Content | None:
-    error = explained.refusal
+def _error_response(explained: Explanation) -> Content | None:
+    error = explained.error
     if error is None:
         return None
-    refusal = error_response_of(error)
+    response = error_response_of(error)
     return {
-        "status": refusal.status,
-        "reason": refusal.reason,
+        "status": response.status,
+        "reason": response.reason,
         "message": orjson.loads(openai_body(error))["error"]["message"],
         "left_none": [
             {"profile": name, "filter": result.filters[-1].plugin}
@@ -161,5 +161,5 @@ def _fault(fault: PluginFault) -> Content:
 
 
 def _number(value: float) -> float:
-    """Whole numbers without a fraction."""
+    """`value`, as an integer if it is whole."""
     return int(value) if value.is_integer() else value

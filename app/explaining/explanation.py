@@ -1,4 +1,4 @@
-"""One request's decision, made offline, with everything that led to it."""
+"""Makes the decision for one request offline, and keeps everything that led to it."""
 
 from __future__ import annotations
 
@@ -27,57 +27,58 @@ from app.scheduling.profile import Profile
 from app.scheduling.scheduler import Scheduler
 
 NOW = 1000.0
-"""The time that the clock shows, in seconds."""
+"""The time of the clock, in seconds."""
 
 COLUMN_FACTS = frozenset(key.name for key in (WAITING, RUNNING, KV_CACHE_USAGE, ACTIVE_ADAPTERS, WAITING_ADAPTERS))
-"""Facts that only stand for what an endpoint's metrics say."""
+"""Names of facts that are read from the endpoints' metrics."""
 
 
 @dataclass(frozen=True, slots=True)
 class GivenEndpoint:
-    """An endpoint and what is assumed of it."""
+    """An endpoint, and the state that is assumed for it."""
 
     endpoint: Endpoint
     metrics: EndpointMetrics | None = None
-    """None if they are unknown."""
+    """None if unknown."""
     in_flight: int = 0
     models: frozenset[str] | None = None
+    """None if unknown."""
     facts: Mapping[EndpointFactKey, float] = field(default_factory=dict)
-    """They take precedence over what producers find."""
+    """They take precedence over those of producers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A decision or a refusal, and how it came about."""
+    """A decision or an error, and how it came about."""
 
     request: InferenceRequest
-    """With its facts, as the profiles saw it."""
+    """As the profiles saw it, with its facts."""
     endpoints: Candidates
-    """Every endpoint given, with its facts."""
+    """Every given endpoint, with its facts."""
     serving: frozenset[str]
-    """Names of those that may serve the request's model."""
+    """Names of the endpoints that may serve the request's model."""
     models: Mapping[str, Sequence[str] | None]
-    """What each endpoint lists; None where that is not known."""
+    """The models that each endpoint lists; None if unknown."""
     facts: Sequence[AnyFactKey]
-    """Those that the plan knows; the ones of endpoints only where there is something."""
+    """The facts of the plan's plugins; those of endpoints only if the request has them."""
     profile_picker: str
     pickers: Mapping[str, str]
     """The picker of each profile."""
     results: Mapping[str, ProfileResult]
-    """Of each profile that ran, in order."""
+    """By profile, in the order in which they ran."""
     faults: Sequence[PluginFault]
     decision: Decision | None = None
-    refusal: RoutingError | None = None
+    error: RoutingError | None = None
     """Why there is no decision."""
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """What makes decisions by the configuration at hand. Its plugins are built, and not started."""
+class DecisionParts:
+    """The parts of a generation that make decisions. Its plugins are built but not started."""
 
     plan: Plan
     pool: EndpointPool
-    """With nothing in it."""
+    """Empty."""
     in_flight: InFlightRequests
     clock: Clock
     parsers: Parsers
@@ -85,13 +86,13 @@ class Parts:
     profiles: Mapping[str, Profile]
     producers: Sequence[Named[Producer]]
     body_bytes: int
-    """Largest body."""
+    """Maximum size of a request body."""
     producer_deadline: float
-    """Seconds."""
+    """In seconds."""
 
 
 def known_facts(plan: Plan) -> Sequence[AnyFactKey]:
-    """The facts that the plan's plugins produce or read, without those that stand for metrics."""
+    """The facts that the plan's plugins produce or read, without those read from metrics."""
     produced = [
         key for name in plan.producers for key in plan.plugins[name].type.produces(name, plan.plugins[name].params)
     ]
@@ -104,21 +105,21 @@ def known_facts(plan: Plan) -> Sequence[AnyFactKey]:
 
 
 async def explain(
-    parts: Parts, raw: RawRequest, endpoints: Sequence[GivenEndpoint], faults: list[PluginFault]
+    parts: DecisionParts, raw: RawRequest, endpoints: Sequence[GivenEndpoint], faults: list[PluginFault]
 ) -> Explanation:
-    """Decides on `raw` as the router would, and keeps what it did on the way.
+    """Makes the decision for `raw` as the router would. Calls no observers.
 
-    `faults` is where failures of plugins are reported. No observer is called.
+    The plugins must report their failures in `faults`.
     """
     facts = _facts_of(endpoints)
     _fill(parts, endpoints)
-    watch = _Watch(parts.profile_picker.plugin)
-    router = _router(parts, watch, facts, faults)
-    request, refusal = _parsed(parts, raw)
+    recorder = _ProfilePickerRecorder(parts.profile_picker.plugin)
+    router = _router(parts, recorder, facts, faults)
+    request, error = _parsed(parts, raw)
     decision = None
-    if refusal is None:
-        request, decision, refusal = await _decided(router, request.with_facts(request.facts.and_(facts)))
-    results = {**watch.finished, **(decision.results if decision else {})}
+    if error is None:
+        request, decision, error = await _decided(router, request.with_facts(request.facts.and_(facts)))
+    results = {**recorder.finished, **(decision.results if decision else {})}
     for result in results.values():
         faults += [fault for fault in result.faults if not any(fault is known for known in faults)]
     pool, plan = parts.pool, parts.plan
@@ -134,11 +135,11 @@ async def explain(
         results=results,
         faults=faults,
         decision=decision,
-        refusal=refusal,
+        error=error,
     )
 
 
-def _fill(parts: Parts, given: Sequence[GivenEndpoint]) -> None:
+def _fill(parts: DecisionParts, given: Sequence[GivenEndpoint]) -> None:
     parts.pool.replace_all([one.endpoint for one in given])
     for one in given:
         if one.metrics is not None:
@@ -157,16 +158,16 @@ def _facts_of(given: Sequence[GivenEndpoint]) -> Mapping[AnyFactKey, Mapping[str
 
 
 def _router(
-    parts: Parts,
-    watch: _Watch,
+    parts: DecisionParts,
+    recorder: _ProfilePickerRecorder,
     facts: Mapping[AnyFactKey, Mapping[str, float]],
     faults: list[PluginFault],
 ) -> Router:
-    """A router with `watch` in place of the profile picker, and `facts` over those of the producers."""
+    """A router with `recorder` as its profile picker, and with `facts` taking precedence over those of producers."""
     pipeline = Pipeline(
-        scheduler=Scheduler(Named(parts.profile_picker.name, watch), parts.profiles),
+        scheduler=Scheduler(Named(parts.profile_picker.name, recorder), parts.profiles),
         observers=Observers(report=faults.append),
-        producers=tuple(Named(name, _GivenWins(producer, facts)) for name, producer in parts.producers),
+        producers=tuple(Named(name, _FactsOverride(producer, facts)) for name, producer in parts.producers),
     )
     return Router(
         pool=parts.pool,
@@ -177,8 +178,8 @@ def _router(
     )
 
 
-def _parsed(parts: Parts, raw: RawRequest) -> tuple[InferenceRequest, RoutingError | None]:
-    """The request; if it can't be parsed, what is known of it, and the error."""
+def _parsed(parts: DecisionParts, raw: RawRequest) -> tuple[InferenceRequest, RoutingError | None]:
+    """The parsed request; if it can't be parsed, what is known of it and the error."""
     try:
         if len(raw.body) > parts.body_bytes:
             raise BodyTooLargeError(parts.body_bytes)
@@ -200,33 +201,33 @@ async def _decided(
 
 
 def _is_shown(key: AnyFactKey, request: InferenceRequest, endpoints: Candidates, faults: list[PluginFault]) -> bool:
-    """Whether there is something to show of the fact. One that is not what its key says is added to `faults`."""
+    """Whether the fact has a value to show. If the value does not fit its key, that is added to `faults`."""
     if isinstance(key, FactKey) or key not in request.facts:
         return isinstance(key, FactKey)
     try:
         endpoints.fact(cast("EndpointFactKey", key))
-    except Exception as error:  # noqa: BLE001 - a plugin's mapping, which may be worked out only now
+    except Exception as error:  # noqa: BLE001 - a plugin's mapping may compute its values only now
         faults.append(PluginFault(key.producer, "Producer", error))
         return False
     return True
 
 
-class StandingClock:
-    """A clock that always shows the same time."""
+class FixedClock:
+    """A clock that stands still."""
 
     def now(self) -> float:
         return NOW
 
 
 class NoNetwork:
-    """Replaces the HTTP client."""
+    """An HTTP client that opens no connections."""
 
     async def get(self, url: str, **_: object) -> Never:
-        raise ConnectionError(f"no connection is opened to explain a decision: {url}")
+        raise ConnectionError(f"explain opens no connections: {url}")
 
 
-class _Watch:
-    """A profile picker that delegates to another, and keeps what it was given."""
+class _ProfilePickerRecorder:
+    """Delegates to a profile picker, and keeps the results that it was given."""
 
     def __init__(self, picker: ProfilePicker) -> None:
         self._picker = picker
@@ -243,8 +244,8 @@ class _Watch:
         return self._picker.conclude(request, finished)
 
 
-class _GivenWins:
-    """A producer whose facts are replaced by given ones, endpoint by endpoint, before the next producer runs."""
+class _FactsOverride:
+    """A producer with some facts replaced, endpoint by endpoint, before the next producer runs."""
 
     def __init__(self, producer: Producer, given: Mapping[AnyFactKey, Mapping[str, float]]) -> None:
         self._producer = producer

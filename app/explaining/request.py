@@ -1,4 +1,4 @@
-"""The file that holds the request: the body of an API call, or an envelope around one."""
+"""Reads the request for `explain` from a file: the body of an API call, or an envelope around one."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from app.settings.types import Section
 from app.settings.validation import report
 
 REQUEST_ID = "x-request-id"
-USUAL_ID = "explained"
+DEFAULT_ID = "explained"
 ENVELOPE = ("path", "method", "headers", "body")
 
-OF_EMBEDDINGS = ("encoding_format", "dimensions")
-"""Keys that tell a request for embeddings from one for a response, both of which have an `input`."""
+EMBEDDING_KEYS = ("encoding_format", "dimensions")
+"""Keys of a request to the Embeddings API that one to the Responses API does not have. Both have an `input`."""
 
 _METHOD = re.compile(r"[A-Z]+")
 _HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):(.*)", re.DOTALL)
@@ -31,14 +31,14 @@ Header = tuple[str, str]
 
 
 def parse_path(text: str) -> str:
-    """A request's path, less its query. Raises `ValueError` for anything else, a URL for instance."""
+    """The path of a request, without its query. Raises `ValueError` for anything else, such as a URL."""
     if not text.startswith("/"):
         raise ValueError("expected a path that begins with '/'")
     return text.partition("?")[0]
 
 
 def parse_header(text: str) -> Header:
-    """Name and value of `Name: value`. Raises `ValueError`."""
+    """The name and value of a header such as `Name: value`. Raises `ValueError`."""
     match = _HEADER.fullmatch(text)
     if match is None:
         raise ValueError("expected 'Name: value'")
@@ -59,10 +59,10 @@ class _Envelope(Section):
 
 
 def read_request(file: str, headers: Sequence[Header], path: str | None, faults: Faults) -> RawRequest | None:
-    """The request in `file`; None when something is wrong with it, which is then in `faults`.
+    """The request in `file`; None if it has errors, which are added to `faults`.
 
-    `headers` replace those of the envelope, `path` replaces its path and the one that is told by the body's keys.
-    Raises `UsageError` for a file that can't be read.
+    `headers` replace those of the envelope. `path` replaces the envelope's path or the one inferred from the body.
+    Raises `UsageError` if the file can't be read.
     """
     try:
         content = Path(file).read_bytes()
@@ -80,27 +80,29 @@ def read_request(file: str, headers: Sequence[Header], path: str | None, faults:
     path = path or envelope.path or _path_of(envelope)
     if path is None:
         keys = "'messages', 'prompt' or 'input'"
-        faults.error(Origin(file, 1, 1), f"the path can't be told from the body, which has no {keys}", "give --path")
+        faults.error(
+            Origin(file, 1, 1), f"the path can't be inferred from the body, which has no {keys}", "pass --path"
+        )
         return None
     joined = {**_joined(envelope.headers.items()), **_joined(headers)}
-    return RawRequest(joined.get(REQUEST_ID) or USUAL_ID, path, body, envelope.method, joined, len(body))
+    return RawRequest(joined.get(REQUEST_ID) or DEFAULT_ID, path, body, envelope.method, joined, len(body))
 
 
 def _object(content: bytes, file: str, faults: Faults) -> tuple[str, dict[str, Any] | None]:
-    """The file's text, and the JSON object in it; None when there is none."""
+    """The text of the file and the JSON object in it; None if it is not a JSON object."""
     start = Origin(file, 1, 1)
     text = ""
     try:
         text = content.decode("utf-8-sig")
         data = json.loads(text)
     except UnicodeDecodeError:
-        faults.error(start, "this is not JSON: it is not UTF-8 text")
+        faults.error(start, "invalid JSON: not UTF-8 text")
     except json.JSONDecodeError as error:
-        faults.error(Origin(file, error.lineno, error.colno), f"this is not JSON: {error.msg.lower()}")
+        faults.error(Origin(file, error.lineno, error.colno), f"invalid JSON: {error.msg.lower()}")
     except ValueError:
-        faults.error(start, "this is not JSON that can be read: it has a number of too many digits")
+        faults.error(start, "the JSON can't be read: a number has too many digits")
     except RecursionError:
-        faults.error(start, "this is not JSON that can be read: it is nested too deep")
+        faults.error(start, "the JSON can't be read: it is nested too deeply")
     else:
         if isinstance(data, dict):
             return text, data
@@ -121,7 +123,7 @@ def _envelope(data: Mapping[str, Any], text: str, file: str, faults: Faults) -> 
     else:
         wrong = []
     if wrong or len(known) < len(data):
-        tree = read_yaml(text, file, Faults())  # JSON is YAML nearly always; else the places are less exact
+        tree = read_yaml(text, file, Faults())  # JSON is nearly always YAML; if not, origins are less exact
         for key in data.keys() - known.keys():
             faults.error(locate(tree, (key,)), f"unknown key {key!r}", did_you_mean(key, ENVELOPE))
         for fault in wrong:
@@ -134,7 +136,7 @@ def _envelope(data: Mapping[str, Any], text: str, file: str, faults: Faults) -> 
 
 
 def _path_of(envelope: _Envelope) -> str | None:
-    """The path that the body's keys tell."""
+    """The path inferred from the keys of the body; None if they do not determine it."""
     body = envelope.body or {}
     if "messages" in body:
         return "/v1/chat/completions"
@@ -144,11 +146,11 @@ def _path_of(envelope: _Envelope) -> str | None:
         return None
     given = body["input"]
     texts = isinstance(given, list) and not any(isinstance(item, dict) for item in given)
-    return "/v1/embeddings" if texts or any(key in body for key in OF_EMBEDDINGS) else "/v1/responses"
+    return "/v1/embeddings" if texts or any(key in body for key in EMBEDDING_KEYS) else "/v1/responses"
 
 
 def _joined(headers: Iterable[Header]) -> dict[str, str]:
-    """As plugins see headers: lower-case names, repeated ones joined by a comma."""
+    """Headers as plugins see them: names in lower case, values of repeated ones joined by commas."""
     joined: dict[str, str] = {}
     for name, value in headers:
         key = name.lower()

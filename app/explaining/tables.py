@@ -1,4 +1,4 @@
-"""An explanation as tables for people: in colour on a terminal, else plain and as wide as it is."""
+"""Renders an explanation as text tables: styled for a terminal, else plain and without line breaks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 WIDE = 100_000
-"""Characters of a line that is not for a terminal: nothing is wrapped."""
+"""Columns when the output is not a terminal: nothing wraps."""
 
 Content = Mapping[str, Any]
 Column = tuple[str, Callable[[Content], str]]
@@ -22,18 +22,18 @@ def as_tables(content: Content, *, terminal: bool) -> str:
     """The whole explanation as text."""
     buffer = StringIO()
     console = Console(file=buffer, force_terminal=terminal, width=None if terminal else WIDE, highlight=False)
-    for part in _parts(content):
-        console.print(part)
+    for block in _blocks(content):
+        console.print(block)
     lines = [line.rstrip() for line in buffer.getvalue().splitlines()]
     return "\n".join(lines) + "\n"
 
 
-def _parts(content: Content) -> Sequence[Text | Table | Padding]:
+def _blocks(content: Content) -> Sequence[Text | Table | Padding]:
     return [
         *_request(content),
         Text(),
         *_endpoints(content["endpoints"], content["request"]["model"]),
-        *(part for profile in content["profiles"] for part in _profile(profile, content["profile_picker"])),
+        *(block for profile in content["profiles"] for block in _profile(profile, content["profile_picker"])),
         Text(),
         *_faults(content["faults"]),
         _end(content),
@@ -44,7 +44,7 @@ def _request(content: Content) -> Sequence[Text]:
     request = content["request"]
     model = f" for the model {request['model']!r}" if request["model"] else ""
     adapter = f" with the adapter {request['adapter']!r}" if request["adapter"] else ""
-    size = f"about {request['prompt_tokens']} tokens of prompt"
+    size = f"about {request['prompt_tokens']} prompt tokens"
     lines = [Text(f"request: {request['method']} {request['path']}{model}{adapter}, {size}; seed {content['seed']}")]
     for key, value in request["facts"].items():
         shown = _pairs(value, " ") if isinstance(value, dict) else value
@@ -74,28 +74,29 @@ def _endpoints(endpoints: Sequence[Content], model: str) -> Sequence[Text | Padd
         ("labels", lambda one: _pairs(one["labels"], "=")),
     ]
     columns += [column for column in optional if {column[1](one) for one in endpoints} - {"", "unknown"}]
-    parts: list[Text | Padding] = [Text("endpoints"), _table(columns, endpoints)]
+    blocks: list[Text | Padding] = [Text("endpoints"), _table(columns, endpoints)]
     if any(one["metrics"] == "unknown" for one in endpoints):
-        parts.append(Text("  unknown: requests in flight stand for queue and batch, the others' mean for the KV cache"))
+        note = "  unknown metrics: in flight stands in for waiting and running, the others' mean for KV cache"
+        blocks.append(Text(note))
     left = [one["name"] for one in endpoints if not one["serves_model"]]
     if left:
-        parts.append(Text(f"  no candidates, since they do not list the model {model!r}: {', '.join(left)}"))
-    return parts
+        blocks.append(Text(f"  not candidates, because they do not list the model {model!r}: {', '.join(left)}"))
+    return blocks
 
 
 def _profile(profile: Content, profile_picker: str) -> Sequence[Text | Padding]:
-    parts: list[Text | Padding] = [Text(), _heading(f"profile {profile['name']!r}", f", chosen by {profile_picker}")]
+    blocks: list[Text | Padding] = [Text(), _heading(f"profile {profile['name']!r}", f", chosen by {profile_picker}")]
     if profile["filters"]:
         columns: list[Column] = [
             ("filter", lambda step: step["name"]),
             ("kept", lambda step: str(len(step["kept"]))),
             ("dropped", lambda step: ", ".join(step["dropped"]) or "none"),
         ]
-        parts.append(_table(columns, profile["filters"]))
+        blocks.append(_table(columns, profile["filters"]))
     if not profile["scores"]:
-        return [*parts, Text("  no endpoint is left")]
-    parts.append(_table(_score_columns(profile), profile["scores"]))
-    return [*parts, Text(f"  {profile['picker']} picked {', '.join(profile['picked'])}")]
+        return [*blocks, Text("  no endpoint is left")]
+    blocks.append(_table(_score_columns(profile), profile["scores"]))
+    return [*blocks, Text(f"  {profile['picker']} picked {', '.join(profile['picked'])}")]
 
 
 def _score_columns(profile: Content) -> list[Column]:
@@ -127,16 +128,16 @@ def _faults(faults: Sequence[Content]) -> Sequence[Text | Padding]:
 
 
 def _end(content: Content) -> Text:
-    winner, refusal = content["winner"], content["refusal"]
+    winner, error = content["winner"], content["refusal"]
     if winner is not None:
         return _heading(
             f"winner: {winner['endpoint']}", f" at {winner['address']}, by the profile {winner['profile']!r}"
         )
-    end = _heading(f"refused: {refusal['status']} {refusal['reason']}", f": {refusal['message']}")
-    for left in refusal["left_none"]:
-        end.append(f"\nthe filter {left['filter']!r} of the profile {left['profile']!r} left none")
+    end = _heading(f"refused: {error['status']} {error['reason']}", f": {error['message']}")
+    for left in error["left_none"]:
+        end.append(f"\nthe filter {left['filter']!r} of the profile {left['profile']!r} dropped every endpoint")
     if not content["endpoints"]:
-        end.append("\nthere are no endpoints: name some by --endpoints, or in pool.endpoints of the configuration")
+        end.append("\nthere are no endpoints: pass --endpoints, or set pool.endpoints in the configuration")
     return end
 
 

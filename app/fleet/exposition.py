@@ -1,4 +1,4 @@
-"""Reads the Prometheus text format: only the wanted metrics of a page, the page taken whole or not at all."""
+"""Reads the Prometheus text format: only the wanted metrics, and only from pages that are complete."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Exposition:
     """One page of metrics as text."""
 
     def __init__(self, page: bytes | str) -> None:
-        """Raises `ScrapeError` when `page` is not a whole page of metrics: no text, HTML or JSON, or cut off."""
+        """Raises `ScrapeError` if `page` is not a complete page of metrics: not text, HTML, JSON, or cut off."""
         self._text = _decoded(page) if isinstance(page, bytes) else page
         _refuse_other_formats(self._text)
 
@@ -46,9 +46,9 @@ class Exposition:
         return self._text.startswith(prefix) or f"\n{prefix}" in self._text
 
     def samples(self, names: Iterable[str]) -> dict[str, list[Sample]]:
-        """The samples of each of `names` that the page has, in its order.
+        """The samples of those of `names` that are on the page, in the order of the page.
 
-        Raises `ScrapeError` when a line of one of them can't be read; lines of other metrics are not looked at.
+        Raises `ScrapeError` if a line of one of them can't be parsed. Lines of other metrics are not parsed.
         """
         found: dict[str, list[Sample]] = {}
         for name in names:
@@ -84,11 +84,11 @@ def _refuse_other_formats(text: str) -> None:
     if not text.strip():
         raise ScrapeError("the metrics page is empty")
     if not text.endswith(("\n", "# EOF")):
-        raise ScrapeError("the metrics page is cut off: its last line does not end")
+        raise ScrapeError("the metrics page is cut off: its last line is incomplete")
     lines = [line for line in text[:2000].splitlines() if line.strip()]
     for line in lines[:_LINES_CHECKED]:
         if not _COMMENT_OR_NAME.match(line):
-            raise ScrapeError(f"this is no page of metrics: it has the line {line[:60]!r}")
+            raise ScrapeError(f"this is not a metrics page: it has the line {line[:60]!r}")
 
 
 def _parse(line: str) -> Sample:
@@ -98,7 +98,7 @@ def _parse(line: str) -> Sample:
     try:
         value = _number(match["value"])
     except ValueError:
-        raise ScrapeError(f"a line of the metrics page has no number: {line[:80]!r}") from None
+        raise ScrapeError(f"a line of the metrics page has an invalid number: {line[:80]!r}") from None
     labels = {key: _ESCAPE.sub(_unescape, raw) for key, raw in _PAIR.findall(match["labels"] or "")}
     return Sample(match["name"], labels, value)
 

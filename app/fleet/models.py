@@ -1,4 +1,4 @@
-"""Which models an endpoint lists at `/v1/models`."""
+"""Fetches the model lists of endpoints, from `/v1/models`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ModelCard = Mapping[str, Any]
 
 
 class ModelLists:
-    """Asks endpoints for their model lists."""
+    """Fetches the model lists of endpoints."""
 
     def __init__(self, http: HttpClient, tls: SSLContext | None = None) -> None:
         """`tls` is for endpoints that speak HTTPS."""
@@ -24,15 +24,15 @@ class ModelLists:
         self._tls = tls
 
     async def names(self, endpoint: Endpoint, timeout: float) -> frozenset[str] | None:  # noqa: ASYNC109
-        """The names of the endpoint's models, None if it has no such list. Raises `OSError` if it does not answer."""
+        """The names of the endpoint's models; None if it has no model list. Raises `OSError` if it does not respond."""
         cards = await self.cards(endpoint, timeout)
         return None if cards is None else frozenset(card["id"] for card in cards)
 
     async def cards(self, endpoint: Endpoint, timeout: float) -> Sequence[ModelCard] | None:  # noqa: ASYNC109
-        """The endpoint's models as it describes them, None if it has no such list. Raises `OSError`."""
+        """The endpoint's models as it describes them; None if it has no model list. Raises `OSError`."""
         url = f"{endpoint.url}/v1/models"
-        over = {"socket": endpoint.socket} if endpoint.socket else {}
-        response = await self._http.get(url, timeout=timeout, tls=self._tls or True, **over)
+        options = {"socket": endpoint.socket} if endpoint.socket else {}
+        response = await self._http.get(url, timeout=timeout, tls=self._tls or True, **options)
         if response.status != 200:  # noqa: PLR2004
             return None
         try:

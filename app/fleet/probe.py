@@ -1,4 +1,4 @@
-"""Sees whether anything answers at an endpoint's address."""
+"""Checks whether an endpoint accepts connections."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import errno
 from app.domain.endpoint import Endpoint
 
 OURS = frozenset({errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL, errno.ENOBUFS, errno.ENOMEM})
-"""Errors that say something of this machine and nothing of the endpoint."""
+"""Errors of this machine, which say nothing about the endpoint."""
 
 
 def is_ours(error: OSError) -> bool:
-    """Whether a connection failed for want of something here: of file descriptors, ports, memory."""
+    """Whether a connection failed because this machine ran out of file descriptors, ports or memory."""
     return error.errno in OURS
 
 
 async def connect(endpoint: Endpoint, timeout: float) -> None:  # noqa: ASYNC109 - a bound, not a cancel scope
-    """Opens a connection and closes it. Raises `OSError` when there is none within `timeout` seconds."""
+    """Opens a connection and closes it. Raises `OSError` if that fails or takes longer than `timeout` seconds."""
     try:
         async with asyncio.timeout(timeout):
             if endpoint.socket:

@@ -125,7 +125,7 @@ class PlanBuilder:
     def _check_type_exists(self, type_name: str, origin: Origin) -> None:
         """Reports an unknown type of a disabled plugin, which may be a typo that leaves another plugin enabled.
 
-        A known type that can't be loaded is no error: disabling it may be the user's way out.
+        A known type that can't be loaded is not an error: disabling it may be the way around that.
         """
         if type_name in self.catalogue.names:
             return

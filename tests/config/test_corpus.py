@@ -161,7 +161,7 @@ def _working_directory(furnished: Path, monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_good_one_is_accepted(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["check", "-c", str(path)])
     said = capsys.readouterr()
-    assert (code, said.out.startswith("fine: ")) == (0, True), said.err
+    assert (code, said.out.startswith("ok: ")) == (0, True), said.err
     assert all(": warning: " in line for line in said.err.splitlines())
 
 

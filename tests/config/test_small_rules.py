@@ -23,7 +23,7 @@ def test_a_strict_check_takes_warnings_for_faults(
 ) -> None:
     assert main(["check", "--config-text", text, *arguments]) == code
     told = capsys.readouterr()
-    assert ("fine: " in told.out, "warning: " in told.err) == (code == 0, bool(text))
+    assert ("ok: " in told.out, "warning: " in told.err) == (code == 0, bool(text))
 
 
 def test_a_place_before_one_and_after_another_is_an_error() -> None:

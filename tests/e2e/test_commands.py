@@ -38,7 +38,7 @@ async def test_check_lists_five_faults_each_with_its_place(tmp_path: Path) -> No
 
 
 async def test_check_of_a_good_file_is_0() -> None:
-    assert await run("check", "-c", "builtin:default", "-c", "builtin:dev") == (0, ["fine: 12 plugins, 1 profile"])
+    assert await run("check", "-c", "builtin:default", "-c", "builtin:dev") == (0, ["ok: 12 plugins, 1 profile"])
 
 
 @pytest.mark.parametrize("command", ["check", "show", "serve"])
@@ -47,7 +47,7 @@ async def test_a_missing_file_is_2_and_named(command: str) -> None:
     assert (code, lines) == (2, ["pointsman: nowhere.yaml: No such file or directory"])
 
 
-async def test_serve_tells_the_same_faults_as_check(tmp_path: Path) -> None:
+async def test_serve_reports_the_same_errors_as_check(tmp_path: Path) -> None:
     bad = tmp_path / "bad.yaml"
     bad.write_text(FIVE_FAULTS)
     assert await run("serve", "-c", str(bad)) == await run("check", "-c", str(bad))
@@ -70,7 +70,7 @@ async def test_show_says_which_layer_set_a_value() -> None:
     assert any(line.strip().startswith("servers: 3  # builtin:dev:") for line in lines)
 
 
-async def test_a_port_that_is_taken_is_told_without_a_traceback() -> None:
+async def test_a_port_in_use_is_reported_without_a_traceback() -> None:
     ports = ["--port", "0", "--admin-port", "0"]
     async with pointsman("serve", "-c", "builtin:default", "-c", "builtin:dev", *ports) as first:
         port = (await first.says(r"routes http://localhost:(\d+)"))[1]
@@ -102,7 +102,7 @@ async def test_a_second_sigterm_ends_at_once() -> None:
         assert await asyncio.wait_for(router.ends(), 10) == 0
 
 
-async def test_a_simulated_server_whose_port_is_taken_is_told_without_a_traceback() -> None:
+async def test_a_simulated_server_whose_port_is_in_use_is_reported_without_a_traceback() -> None:
     async with pointsman("fleet", "--count", "1", "--port", "0") as first:
         port = (await first.says(r"http://127.0.0.1:(\d+)"))[1]
         code, lines = await run("fleet", "--count", "1", "--port", port)
@@ -110,7 +110,7 @@ async def test_a_simulated_server_whose_port_is_taken_is_told_without_a_tracebac
     assert "can't start" in lines[-1]
 
 
-async def test_sighup_takes_over_what_changed_and_ends_nothing(tmp_path: Path) -> None:
+async def test_sighup_applies_a_changed_configuration_and_keeps_the_process_running(tmp_path: Path) -> None:
     overlay = tmp_path / "overlay.yaml"
     overlay.write_text("simulation: {servers: 1}\nreload: {watch: false}\n", encoding="utf-8")
     layers = ("-c", "builtin:default", "-c", str(overlay))
@@ -128,7 +128,7 @@ async def test_sighup_takes_over_what_changed_and_ends_nothing(tmp_path: Path) -
         assert await asyncio.wait_for(router.ends(), 10) == 0
 
 
-async def test_sighup_to_a_fleet_ends_nothing_and_says_that_nothing_was_reloaded() -> None:
+async def test_a_fleet_ignores_sighup_and_says_so() -> None:
     async with pointsman("fleet", "--count", "1", "--port", "0") as fleet:
         url = (await fleet.says(r"(http://127.0.0.1:\d+)"))[1]
         fleet.process.send_signal(signal.SIGHUP)
@@ -138,9 +138,9 @@ async def test_sighup_to_a_fleet_ends_nothing_and_says_that_nothing_was_reloaded
 
 
 @pytest.mark.parametrize("count", ["0", "-1", "x", "101"])
-async def test_a_fleet_of_no_sensible_size_is_wrong_usage(count: str) -> None:
+async def test_an_invalid_number_of_simulated_servers_is_wrong_usage(count: str) -> None:
     code, lines = await run("fleet", f"--count={count}")
-    assert (code, "expected a number of 1 to 100" in lines[-1]) == (2, True)
+    assert (code, "expected a number from 1 to 100" in lines[-1]) == (2, True)
 
 
 async def test_a_plugin_is_constructed_once_at_the_start_and_once_at_each_reload(tmp_path: Path) -> None:

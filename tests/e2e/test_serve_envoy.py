@@ -456,7 +456,7 @@ async def test_an_envoy_that_is_killed_is_started_again_on_the_same_port(world: 
         with pytest.raises(aiohttp.ClientError):
             await answer.read()
     await world.main.is_idle()
-    await world.main.process.says("Envoy serves again")
+    await world.main.process.says("Envoy restarted")
     world.a.answer = completes("a")
     async with chat(world, world.main) as answer:
         assert answer.status == 200
@@ -569,14 +569,14 @@ def _not_executable(folder: Path):  # type: ignore[no-untyped-def]
 
 @contextmanager
 def _another_program(_: Path):  # type: ignore[no-untyped-def]
-    yield {"envoy": {"binary": shutil.which("false")}}, "Envoy ended with code 1 before it served"
+    yield {"envoy": {"binary": shutil.which("false")}}, "Envoy exited with code 1 before it was ready"
 
 
 @contextmanager
 def _of_no_format(folder: Path):  # type: ignore[no-untyped-def]
     (folder / "text").write_text("hello")
     (folder / "text").chmod(0o755)
-    yield {"envoy": {"binary": f"{folder}/text"}}, "pointsman: can't start: Envoy ended"
+    yield {"envoy": {"binary": f"{folder}/text"}}, "pointsman: can't start: Envoy exited"
 
 
 @pytest.mark.parametrize(

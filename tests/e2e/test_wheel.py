@@ -25,7 +25,7 @@ def test_the_wheel_installs_the_console_script(installed: Path, tmp_path: Path) 
     shown = subprocess.run(
         [installed.parent / "pointsman", "check"], cwd=tmp_path, check=True, capture_output=True, text=True
     )
-    assert shown.stdout.startswith("fine: ")
+    assert shown.stdout.startswith("ok: ")
 
 
 async def test_the_installed_router_serves_a_request(installed: Path, tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""What several tests need: a running application, model servers that do as they are told."""
+"""What several tests need: a running application, model servers with scripted responses, a gateway."""

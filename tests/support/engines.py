@@ -1,4 +1,4 @@
-"""Model servers that do as a test tells them."""
+"""Model servers with scripted responses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Handle = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @dataclass
 class Seen:
-    """A request as the engine got it."""
+    """A request as the engine received it."""
 
     method: str
     path: str
@@ -25,7 +25,7 @@ class Seen:
 
 @dataclass
 class FakeEngine:
-    """A model server whose every answer but the model list is the test's own."""
+    """A model server that responds with `answer` to everything except requests for its metrics and model list."""
 
     answer: Handle
     models: tuple[str, ...] = ("demo",)
@@ -71,7 +71,7 @@ Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 @asynccontextmanager
 async def raw_engine(talk: Talk) -> AsyncIterator[int]:
-    """A server that speaks raw bytes for POST requests, and has no metrics and no models; gives its port."""
+    """A server whose POST requests are handled by `talk`, on raw bytes. It has no metrics and no models. Yields its port."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -94,7 +94,7 @@ async def raw_engine(talk: Talk) -> AsyncIterator[int]:
 
 
 def says(text: str = "hello", *, status: int = 200, **headers: str) -> Handle:
-    """An answer of fixed text."""
+    """Responds with a fixed text."""
 
     async def answer(_: web.Request) -> web.StreamResponse:
         return web.Response(text=text, status=status, headers=headers)

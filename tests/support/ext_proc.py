@@ -1,4 +1,4 @@
-"""A proxy's side of external processing: the messages that it sends, and what it reads of those that it gets."""
+"""The proxy's side of external processing: builds the messages that it sends, and reads those that it receives."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def request_headers(
     answer_mode: int = DUPLEX,
     watches: bool = False,
 ) -> ProcessingRequest:
-    """The request's headers, `fields` besides the usual ones; without a `mode` there is no `protocol_config`."""
+    """The request headers: the default ones and `fields`. Without a `mode` there is no `protocol_config`."""
     head = _head({**REQUEST_HEADERS, **(fields or {})}, ends=ends)
     message = ProcessingRequest(request_headers=head, observability_mode=watches)
     if mode is not None:
@@ -52,7 +52,7 @@ def request_headers(
 
 
 def request_body(data: bytes = b"", *, ends: bool = False) -> ProcessingRequest:
-    """A piece of the request's body."""
+    """A chunk of the request body."""
     message = ProcessingRequest()
     message.request_body.body = data
     message.request_body.end_of_stream = ends
@@ -60,14 +60,14 @@ def request_body(data: bytes = b"", *, ends: bool = False) -> ProcessingRequest:
 
 
 def request_trailers() -> ProcessingRequest:
-    """The request's trailers."""
+    """The request trailers."""
     message = ProcessingRequest()
     message.request_trailers.SetInParent()
     return message
 
 
 def request_pieces(pieces: Sequence[bytes], *, trailers: bool = False) -> list[ProcessingRequest]:
-    """A body in pieces, of which the last one, or what follows it, is the end."""
+    """A body in chunks. The last chunk ends the stream, or the trailers do."""
     last = len(pieces) - 1
     sent = [request_body(piece, ends=row == last and not trailers) for row, piece in enumerate(pieces)]
     return [*sent, request_trailers()] if trailers else sent
@@ -82,7 +82,7 @@ def answer_headers(
     attributes: Mapping[str, str] | None = None,
     fields: Mapping[str, str] | None = None,
 ) -> ProcessingRequest:
-    """The answer's headers; `served` is the endpoint that the proxy says it is from."""
+    """The response headers; `served` is the endpoint from which the response is, according to the proxy."""
     head = _head({":status": str(status), "content-type": kind, **(fields or {})}, ends=ends)
     message = ProcessingRequest(response_headers=head)
     if served:
@@ -93,7 +93,7 @@ def answer_headers(
 
 
 def answer_body(data: bytes = b"", *, ends: bool = False) -> ProcessingRequest:
-    """A piece of the answer's body."""
+    """A chunk of the response body."""
     message = ProcessingRequest()
     message.response_body.body = data
     message.response_body.end_of_stream = ends
@@ -101,21 +101,21 @@ def answer_body(data: bytes = b"", *, ends: bool = False) -> ProcessingRequest:
 
 
 def answer_trailers() -> ProcessingRequest:
-    """The answer's trailers."""
+    """The response trailers."""
     message = ProcessingRequest()
     message.response_trailers.SetInParent()
     return message
 
 
 def answer_pieces(pieces: Sequence[bytes], *, trailers: bool = False) -> list[ProcessingRequest]:
-    """A body in pieces, of which the last one, or what follows it, is the end."""
+    """A body in chunks. The last chunk ends the stream, or the trailers do."""
     last = len(pieces) - 1
     sent = [answer_body(piece, ends=row == last and not trailers) for row, piece in enumerate(pieces)]
     return [*sent, answer_trailers()] if trailers else sent
 
 
 def hinting(message: ProcessingRequest, subset: Any) -> ProcessingRequest:
-    """`message`, with `subset` as where the request may go."""
+    """`message`, with `subset` as the hint that limits the endpoints."""
     message.metadata_context.filter_metadata[SUBSET_NAMESPACE].update({SUBSET: subset})
     return message
 
@@ -131,26 +131,26 @@ def _head(fields: Mapping[str, str], *, ends: bool) -> HttpHeaders:
 
 
 class Chunk(NamedTuple):
-    """A piece of a body as it goes on."""
+    """A chunk of a body as it is forwarded."""
 
     data: bytes
     ends: bool
 
 
 def kinds_of(messages: Iterable[ProcessingResponse]) -> list[str]:
-    """What each message is about."""
+    """The kind of each message."""
     return [str(message.WhichOneof("response")) for message in messages]
 
 
 def chunks_of(messages: Iterable[ProcessingResponse], kind: str = "request_body") -> list[Chunk]:
-    """The pieces that go on instead of those of that kind that came."""
+    """The chunks that are forwarded in place of the received ones of that kind."""
     bodies = [getattr(message, kind) for message in messages if message.WhichOneof("response") == kind]
     streamed = [body.response.body_mutation.streamed_response for body in bodies]
     return [Chunk(piece.body, piece.end_of_stream) for piece in streamed]
 
 
 def set_by(response: Any) -> dict[str, str]:
-    """The headers that a response sets: of a `CommonResponse`, or of an immediate one."""
+    """The headers that a `CommonResponse` or an immediate response sets."""
     change = response.headers if hasattr(response, "headers") else response.header_mutation
     return {option.header.key: option.header.raw_value.decode() for option in change.set_headers}
 
@@ -161,17 +161,19 @@ def removed_by(response: Any) -> list[str]:
 
 
 def destination_of(message: ProcessingResponse) -> str:
-    """Where a request goes. Asserts that the header and the metadata say the same."""
+    """The destination of a request. Asserts that the header and the metadata agree."""
     kind = str(message.WhichOneof("response"))
-    told: str = message.dynamic_metadata.fields[BALANCING_NAMESPACE].struct_value.fields[DESTINATION].string_value
-    assert set_by(getattr(message, kind).response)[DESTINATION] == told
-    return told
+    destination: str = (
+        message.dynamic_metadata.fields[BALANCING_NAMESPACE].struct_value.fields[DESTINATION].string_value
+    )
+    assert set_by(getattr(message, kind).response)[DESTINATION] == destination
+    return destination
 
 
 class FakeContext:
-    """A stream over which `messages` come; then it ends, or stays silent if it `stalls`.
+    """A stream that delivers `messages`, then ends, or if it `stalls` stays open and silent.
 
-    At the write of number `stalls_at_write`, counted from 0, it takes nothing more.
+    The write with the index `stalls_at_write` blocks forever.
     """
 
     def __init__(self, *messages: ProcessingRequest, stalls: bool = False, stalls_at_write: int | None = None) -> None:
@@ -179,7 +181,7 @@ class FakeContext:
         self.stalled = asyncio.Event()
         self.aborted: tuple[grpc.StatusCode, str] | None = None
         self.failure: Exception | None = None
-        """What a write raises."""
+        """The error that writes raise."""
         self._messages = list(messages)
         self._stalls = stalls
         self._stalls_at_write = stalls_at_write
@@ -204,7 +206,7 @@ class FakeContext:
 
     @property
     def left(self) -> int:
-        """Messages that were not read."""
+        """The number of unread messages."""
         return len(self._messages)
 
     async def _stall(self) -> Never:

@@ -1,7 +1,7 @@
-"""Runs `pointsman` commands, each in a process of its own that is forked from one that has imported everything.
+"""Runs `pointsman` commands, each in its own process, forked from one that has imported everything.
 
-Started as a script with the folder to work in; reads a command a line from standard input, as JSON: `arguments` and the
-file `output`. Answers a line a process: its number when it has begun, `[number, exit code]` when it has ended.
+Run as a script. Reads one command per line from standard input, as JSON: `arguments` and the file `output`. Prints the
+process id when the process has started and `[process id, exit code]` when it has exited, each on its own line.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 
 
 def run(arguments: list[str], output: str) -> None:
-    """What a forked process does: the command, with all that it says in a file."""
+    """Runs the command in a forked process, with its output in a file."""
     file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(file, 1)
     os.dup2(file, 2)
@@ -35,7 +35,7 @@ def say(what: object) -> None:
 
 
 def serve() -> None:
-    """Forks for each line, one after the other."""
+    """Runs the commands one after the other."""
     from containers.application import catalogue  # noqa: PLC0415 - imported once for all
 
     _ = catalogue().built_in

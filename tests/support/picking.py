@@ -1,4 +1,4 @@
-"""The application in this process, with the Endpoint Picker Protocol alone, on a free port and without TLS."""
+"""The application in this process, with only the Endpoint Picker Protocol, on a free port and without TLS."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ CATALOGUE = catalogue()
 async def picking(
     configuration: Mapping[str, Any], *, ext_proc: Mapping[str, Any] | None = None, **instead: object
 ) -> AsyncIterator[Application]:
-    """A running application; `port_of` says where it is called. `ext_proc` adds to `transports.extProc`, `instead` are
-    overrides of the generation's providers, by name."""
+    """A running application. `port_of` returns its port. `ext_proc` is merged into `transports.extProc`, and `instead`
+    overrides providers of the generation, by name."""
     here: Mapping[str, Any] = {"bind": "127.0.0.1", "port": 0}
     picker = {**here, "enabled": True, "healthPort": 0, "tls": {"enabled": False}, **(ext_proc or {})}
     whole = {
@@ -41,6 +41,6 @@ async def picking(
 
 
 def port_of(application: Application) -> int:
-    """The port that proxies call."""
+    """The port for proxies."""
     port: int = application.process.ext_proc_server().server.port
     return port

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Process:
-    """A running process and what it has printed."""
+    """A running process and its output so far."""
 
     process: asyncio.subprocess.Process
     lines: list[str] = field(default_factory=list)
@@ -23,25 +23,25 @@ class Process:
             self.lines.append(line.decode().rstrip())
 
     async def says(self, pattern: str, within: float = 30.0) -> re.Match[str]:
-        """Waits until a line has `pattern`."""
+        """Waits until a line of the output matches `pattern`."""
         async with asyncio.timeout(within):
             while True:
                 for line in self.lines:
                     if match := re.search(pattern, line):
                         return match
                 if self.process.returncode is not None:
-                    raise AssertionError("\n".join(["it ended:", *self.lines]))
+                    raise AssertionError("\n".join(["the process exited:", *self.lines]))
                 await asyncio.sleep(0.01)
 
     async def ends(self, within: float = 30.0) -> int:
-        """Its exit code."""
+        """Waits until the process exits; returns its exit code."""
         async with asyncio.timeout(within):
             return await self.process.wait()
 
 
 @asynccontextmanager
 async def pointsman(*arguments: str, python: str = sys.executable, cwd: str | None = None) -> AsyncIterator[Process]:
-    """`pointsman` with `arguments`, ended by SIGKILL if it still runs in the end."""
+    """`pointsman` with `arguments`, killed at the end if it still runs."""
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     process = await asyncio.create_subprocess_exec(
         python, "-m", "app", *arguments,
@@ -61,7 +61,7 @@ async def pointsman(*arguments: str, python: str = sys.executable, cwd: str | No
 
 
 async def run(*arguments: str) -> tuple[int, Sequence[str]]:
-    """Exit code and lines of a command that ends by itself."""
+    """Runs a command until it exits; returns its exit code and output."""
     async with pointsman(*arguments) as process:
         code = await process.ends()
     return code, process.lines

@@ -1,4 +1,4 @@
-"""The application in this process, run from a file that is changed while it runs; and plugins that tell what they do."""
+"""The application in this process, run from a file that changes while it runs, and plugins that record their calls."""
 
 from __future__ import annotations
 
@@ -20,48 +20,49 @@ UNWATCHED = "reload: {watch: false}\npool: {scrape: {interval: 50ms}}\n"
 
 @dataclass(frozen=True)
 class Reloadable(Running):
-    """A running application and the file that it runs from."""
+    """A running application and its configuration file."""
 
     path: Path
 
     async def reload(self, text: str | None = None) -> ReloadResult:
-        """Takes over `text`, or the file as it is."""
+        """Writes `text` to the file, if given, and reloads it."""
         if text is not None:
             self.path.write_text(text)
         outcome: ReloadResult = await self.process.reloader().reload()
         return outcome
 
     async def takes_over(self, text: str) -> None:
-        """Takes over `text`, which must be good and new."""
+        """Reloads with `text`, which must be valid and differ from the current configuration."""
         outcome = await self.reload(text)
         assert (outcome.done, outcome.changed) == (True, True), str(outcome)
 
     def plugin(self, name: str) -> Any:
-        """The instance of that name which requests meet now."""
+        """The instance of that name in the current generation."""
         return self.generation.plugins[name]()
 
     async def page(self, path: str, method: str = "GET") -> tuple[int, str]:
-        """Status and text of an admin page."""
-        async with self.client.request(method, f"{self.admin_url}{path}") as answer:
-            return answer.status, await answer.text()
+        """The status and text of an admin page."""
+        async with self.client.request(method, f"{self.admin_url}{path}") as response:
+            return response.status, await response.text()
 
     async def metric(self, name: str) -> str | None:
-        """A sample's value, by its name with labels as the page has them."""
+        """The value of a sample, by its name and labels as on the page; None if there is none."""
         _, text = await self.page("/metrics")
         lines = [line.rpartition(" ") for line in text.splitlines()]
         return next((value for sample, _, value in lines if sample == name), None)
 
     async def served_by(self, content: str) -> str:
         """The address that served a request."""
-        async with self.chat(content) as answer:
-            await answer.read()
-            assert answer.status == 200
-            return answer.headers["x-gateway-destination-endpoint-served"]
+        async with self.chat(content) as response:
+            await response.read()
+            assert response.status == 200
+            return response.headers["x-gateway-destination-endpoint-served"]
 
 
 @asynccontextmanager
 async def reloadable(folder: Path, text: str | None) -> AsyncIterator[Reloadable]:
-    """`builtin:default` on free ports, over it a file of `text`, or the one that is there. It is watched if it says so."""
+    """`builtin:default` on free ports, overridden by the file `pointsman.yaml` in `folder`, which gets the content `text` if
+    given. The file is watched if it says so."""
     base, path = folder / "base.yaml", folder / "pointsman.yaml"
     base.write_text(FREE_PORTS + UNWATCHED)
     if text is not None:
@@ -73,19 +74,19 @@ async def reloadable(folder: Path, text: str | None) -> AsyncIterator[Reloadable
 
 def endpoints(*ports: int) -> str:
     """The section `pool`: endpoints `e0`, `e1`, … on these ports."""
-    written = ", ".join(f"{{name: e{row}, address: 127.0.0.1, port: {port}}}" for row, port in enumerate(ports))
-    return f"pool: {{endpoints: [{written}]}}\n"
+    items = ", ".join(f"{{name: e{row}, address: 127.0.0.1, port: {port}}}" for row, port in enumerate(ports))
+    return f"pool: {{endpoints: [{items}]}}\n"
 
 
-# -- plugins, named by the address of their class
+# -- plugins, configured by the address of their class
 
 
 class Telling:
-    """A scorer that is alive between `start` and `stop`, counts, and tells in `diary` what happens to it."""
+    """A scorer with a lifecycle and a metric, which records in `diary` what happens to it."""
 
     diary: ClassVar[list[str]] = []
     gate: ClassVar[asyncio.Event | None] = None
-    """What `start` waits for, if `waits`."""
+    """What `start` waits for, if the parameter `waits` is set."""
 
     class Params(PluginParams):
         """What it does."""
@@ -128,7 +129,7 @@ class Telling:
 
 
 class Finding:
-    """A discovery that finds one endpoint, and perhaps only when the gate opens, or nothing at all."""
+    """A discovery that finds one endpoint, only after the gate opens if the parameter `waits` is set."""
 
     running: ClassVar[list[str]] = []
     gate: ClassVar[asyncio.Event | None] = None

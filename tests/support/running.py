@@ -36,7 +36,7 @@ class Running:
 
     @property
     def generation(self) -> GenerationContainer:
-        """The current one's container."""
+        """The container of the current generation."""
         return self.application.generation
 
     @property
@@ -56,20 +56,20 @@ class Running:
         return f"http://127.0.0.1:{self.admin_port}"
 
     async def drain(self, timeout: float) -> None:  # noqa: ASYNC109
-        """Stops the HTTP server as the end of the process does."""
+        """Stops the HTTP server as the process does when it shuts down."""
         self.process.http_server().admission.draining = True
         self.process.sockets().close(HTTP)
         await self.process.http_server().drain(timeout)
 
     def chat(self, content: str = "hi", **fields: object) -> aiohttp.client._RequestContextManager:
-        """A chat request, to be entered with `async with`."""
+        """A chat request, for `async with`."""
         body = {"model": "demo", "messages": [{"role": "user", "content": content}], **fields}
         return self.client.post(f"{self.url}/v1/chat/completions", json=body)
 
 
 @asynccontextmanager
 async def running(*layers: str, ports: Sequence[int] = (), sets: Sequence[str] = ()) -> AsyncIterator[Running]:
-    """`builtin:default`, the files `layers` over it, `ports` as endpoints `e0`, `e1`, …, and `sets`."""
+    """`builtin:default`, overridden by the files `layers`, with `ports` as the endpoints `e0`, `e1`, …, and with `sets`."""
     endpoints = ", ".join(f"{{name: e{i}, address: 127.0.0.1, port: {port}}}" for i, port in enumerate(ports))
     text = FREE_PORTS + f"\npool: {{endpoints: [{endpoints}], scrape: {{interval: 50ms}}}}\n"
     application = Application(load(Sources(("builtin:default", *layers), text, {}, sets)))
@@ -91,7 +91,7 @@ async def serving(application: Application) -> AsyncIterator[Running]:
 
 
 async def until(condition: Callable[[], object], within: float = 10.0) -> None:
-    """Waits until `condition()` holds; a test that waits too long fails."""
+    """Waits until `condition()` is true. Raises `TimeoutError` after `within` seconds."""
     async with asyncio.timeout(within):
         while not condition():
             await asyncio.sleep(0.005)

@@ -1,4 +1,4 @@
-"""`pointsman serve` in a process of its own, on free ports, and what its admin pages say."""
+"""`pointsman serve` in its own process, on free ports, with a client for its admin pages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ADMIN = r"Health, metrics and debug pages: (http://localhost:\d+)"
 
 PREFERS = '''
 class Prefers:
-    """The endpoints that a request names in its header `prefer`, best first; without one, `a`."""
+    """Prefers the endpoints in the request's header `prefer`, best first; without the header, `a`."""
 
     def score(self, request, candidates):
         named = request.headers.get("prefer", "a").split(",")
@@ -34,7 +34,7 @@ class Prefers:
 
 @dataclass(frozen=True)
 class Served:
-    """The process, where it listens for clients or proxies, and a client for its admin pages."""
+    """The process, its port for clients or proxies, and a client for its admin pages."""
 
     process: Process
     port: int
@@ -47,43 +47,43 @@ class Served:
 
     async def endpoints(self) -> Mapping[str, Mapping[str, Any]]:
         """`/debug/endpoints`, by name."""
-        async with self.client.get(f"{self.admin_url}/debug/endpoints") as answer:
-            return {endpoint["name"]: endpoint for endpoint in (await answer.json())["endpoints"]}
+        async with self.client.get(f"{self.admin_url}/debug/endpoints") as response:
+            return {endpoint["name"]: endpoint for endpoint in (await response.json())["endpoints"]}
 
     async def in_flight(self) -> Mapping[str, int]:
-        """Requests in flight, of the endpoints that have any."""
+        """The number of requests in flight of each endpoint that has any."""
         endpoints = (await self.endpoints()).values()
         return {each["name"]: each["in_flight"] for each in endpoints if each["in_flight"]}
 
     async def has_in_flight(self, expected: Mapping[str, int]) -> None:
-        """Waits until no more and no fewer requests are in flight."""
+        """Waits until exactly these requests are in flight."""
         async with asyncio.timeout(20):
             while await self.in_flight() != expected:
                 await asyncio.sleep(0.02)
 
     async def is_idle(self) -> None:
-        """Waits until nothing is in flight."""
+        """Waits until no requests are in flight."""
         await self.has_in_flight({})
 
     async def metric(self, sample: str) -> float:
-        """The value of a sample of `/metrics`, named with its labels; 0 if there is none."""
-        async with self.client.get(f"{self.admin_url}/metrics") as answer:
-            page = await answer.text()
+        """The value of a sample of `/metrics`, by its name and labels; 0 if there is none."""
+        async with self.client.get(f"{self.admin_url}/metrics") as response:
+            page = await response.text()
         values = [line.rpartition(" ")[2] for line in page.splitlines() if line.rpartition(" ")[0] == sample]
         return float(values[0]) if values else 0.0
 
     async def logged(self, request: str) -> str:
-        """The line of the access log on a request, by its id."""
+        """The line of the access log for a request, by its id."""
         return (await self.process.says(rf".*\brequest .*\bid={request}\b.*"))[0]
 
     async def ended(self, ending: str) -> float:
-        """Attempts that ended so."""
+        """The number of attempts with this ending."""
         return await self.metric(f'pointsman_attempts_ended_total{{ending="{ending}"}}')
 
 
 @asynccontextmanager
 async def serving(configuration: Mapping[str, Any], *arguments: str) -> AsyncIterator[Served]:
-    """A process that serves with this configuration alone; it has said that it is started."""
+    """A process that has started with this configuration."""
     transports = {"http": HERE, **configuration.get("transports", {}), "admin": HERE}
     whole = {
         "observability": {"logging": {"format": "console", "access": True}},
@@ -102,14 +102,14 @@ async def serving(configuration: Mapping[str, Any], *arguments: str) -> AsyncIte
 
 
 async def _ends(running: Process) -> None:
-    """Ends a process so that it clears away what it has made; `pointsman` kills one that does not end."""
+    """Terminates a process so that it can clean up. `pointsman` kills it if it does not exit."""
     with suppress(ProcessLookupError, TimeoutError):
         running.process.terminate()
         await running.ends(5)
 
 
 def picks(folder: Path, *, announces: int = 1) -> Mapping[str, Any]:
-    """A configuration by which requests say where they would like to go; so many endpoints are told to the proxy."""
+    """A configuration by which requests choose their endpoint. `announces` endpoints are sent to the proxy."""
     file = folder / "prefers.py"
     file.write_text(PREFERS)
     picker = {"type": "max-score-picker", "parameters": {"maxNumOfEndpoints": announces}}
@@ -118,30 +118,30 @@ def picks(folder: Path, *, announces: int = 1) -> Mapping[str, Any]:
 
 
 def endpoint(name: str, port: int, **more: object) -> Mapping[str, Any]:
-    """An endpoint of this machine, as it is written in a configuration."""
+    """An endpoint on this machine, as a configuration lists it."""
     return {"name": name, "address": "127.0.0.1", "port": port, **more}
 
 
 @contextmanager
 def refusing() -> Iterator[int]:
-    """A port that nobody listens on, and that nobody else gets meanwhile."""
+    """A port that refuses connections, reserved meanwhile."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield taken.getsockname()[1]
 
 
-# -- what engines answer
+# -- responses of engines
 
 
 def chunk_of(text: str) -> bytes:
-    """An event of a chat's stream."""
+    """An event of a chat stream."""
     choice = {"index": 0, "finish_reason": None, "delta": {"role": "assistant", "content": text}}
     chunk = {"id": "1", "object": "chat.completion.chunk", "created": 0, "model": "demo", "choices": [choice]}
     return b"data: " + json.dumps(chunk).encode() + b"\n\n"
 
 
 def completes(by: str) -> Handle:
-    """A chat's whole answer, which says who gave it and how long the request's body was."""
+    """A complete chat response, whose content is `by` and the size of the request body."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         message = {"role": "assistant", "content": f"{by}: {len(await request.read())} bytes"}
@@ -154,25 +154,25 @@ def completes(by: str) -> Handle:
 
 
 class Stream:
-    """A streamed answer whose pieces come one by one, each when the test lets it: of every request that gets it."""
+    """A streamed response whose events are sent one by one, when the test lets them, to all of its requests at once."""
 
     def __init__(self, texts: Sequence[str] = ("one", "two", "three"), *, breaks: bool = False) -> None:
-        """With `breaks` it breaks off after the last of them."""
+        """With `breaks`, the connection is aborted after the last of `texts`."""
         self._texts = texts
         self._breaks = breaks
         self._allowed = [asyncio.Event() for _ in range(len(texts) + 1)]
         self._allowed[0].set()
         self.begun = 0
-        """Answers that have begun."""
+        """The number of responses that have begun."""
         self.left = asyncio.Event()
-        """Set when whoever asked leaves."""
+        """Set when a client has disconnected."""
 
     def goes_on(self) -> None:
-        """One more piece comes, or the end; the first piece comes by itself."""
+        """Lets one more event be sent, or the end. The first event is sent at once."""
         next(each for each in self._allowed if not each.is_set()).set()
 
     def ends(self) -> None:
-        """All that is left comes."""
+        """Lets all remaining events be sent."""
         for each in self._allowed:
             each.set()
 

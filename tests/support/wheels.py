@@ -1,4 +1,4 @@
-"""Wheels, and environments with nothing else in them; no network is needed."""
+"""Builds wheels and installs them in empty environments, without network access."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WHEELHOUSE = ROOT / ".wheelhouse"
 
 
 def build_wheel(project: Path, folder: Path) -> Path:
-    """The wheel of `project`, in `folder`."""
+    """Builds the wheel of `project` in `folder`; returns its path."""
     build = ["-m", "pip", "wheel", "--quiet", "--no-deps", "--no-index", "--no-build-isolation"]
     subprocess.run([sys.executable, *build, "--wheel-dir", folder, project], check=True)
     (built,) = folder.glob("*.whl")
@@ -21,19 +21,19 @@ def build_wheel(project: Path, folder: Path) -> Path:
 
 
 def make_environment(folder: Path) -> Path:
-    """The Python of a new environment with nothing but pip."""
+    """Creates an environment with nothing but pip; returns its Python."""
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
     return folder / "bin" / "python"
 
 
 def install(python: Path, wheel: Path) -> None:
-    """Installs `wheel` and what it needs, out of the wheelhouse."""
+    """Installs `wheel` and its dependencies from the wheelhouse."""
     if not WHEELHOUSE.exists():
-        pytest.fail("there is no wheelhouse: run the tests by `make test`, which fills it")
+        pytest.fail("there is no wheelhouse: run the tests with `make test`, which fills it")
     options = ["--quiet", "--no-index", "--find-links", WHEELHOUSE]
     subprocess.run([python, "-m", "pip", "install", *options, wheel], check=True)
 
 
 def uninstall(python: Path, package: str) -> None:
-    """Takes `package` out again."""
+    """Uninstalls `package`."""
     subprocess.run([python, "-m", "pip", "uninstall", "--quiet", "--yes", package], check=True)

@@ -117,9 +117,9 @@ BROKEN = [
         "'Nothing'",
         id="odd annotation",
     ),
-    pytest.param("def Mine(): ...", "broken:Mine", "no class", id="a function"),
-    pytest.param(f"class Other:\n    {SCORE}\nMine = Other()", "broken:Mine", "no class", id="an object"),
-    pytest.param("def score(request, candidates): ...", "broken", "no class", id="a module"),
+    pytest.param("def Mine(): ...", "broken:Mine", "is not a class", id="a function"),
+    pytest.param(f"class Other:\n    {SCORE}\nMine = Other()", "broken:Mine", "is not a class", id="an object"),
+    pytest.param("def score(request, candidates): ...", "broken", "is not a class", id="a module"),
     pytest.param(f"class Mine:\n    {SCORE}", "my broken:Mine", "my broken:Mine", id="an address that is none"),
 ]
 
@@ -179,7 +179,7 @@ def test_a_module_that_ends_the_process_is_a_fault_in_any_way_it_is_named(site: 
 def test_an_object_in_place_of_a_class_is_a_fault_and_no_traceback(site: Site) -> None:
     site.install("acme-broken", {"broken": GOOD + "mine = Good(Good.Params())"}, {"broken-scorer": "broken:mine"})
     (found,) = faults("plugins: [{type: broken-scorer}]")
-    assert ("acme-broken" in str(found), "no class" in str(found)) == (True, True)
+    assert ("acme-broken" in str(found), "is not a class" in str(found)) == (True, True)
 
 
 NEEDS_A_FACT = """

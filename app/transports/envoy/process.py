@@ -1,4 +1,4 @@
-"""Starts Envoy, restarts it if it dies, and stops it when the requests in flight have finished."""
+"""Starts Envoy, restarts it when it exits, and stops it after the requests in flight have finished."""
 
 from __future__ import annotations
 
@@ -22,19 +22,22 @@ from app.transports.envoy.resources import certificate_resource, endpoints_resou
 
 log = structlog.get_logger("pointsman.envoy")
 
-START = 30.0
+START_TIMEOUT = 30.0
 """Seconds for Envoy to become ready."""
 
-LOOK = 0.05
-"""Seconds between two checks of its state."""
+POLL_INTERVAL = 0.05
+"""Seconds between checks of its state."""
 
-FIRST_PAUSE, LONGEST_PAUSE, STEADY = 0.1, 5.0, 10.0
-"""Seconds before a restart: the first time, at most, and the uptime after which the first pause applies again."""
+FIRST_DELAY, MAX_DELAY = 0.1, 5.0
+"""Seconds before a restart. The delay doubles with each restart."""
 
-KILL = 5.0
+STABLE = 10.0
+"""Seconds of uptime after which the first delay applies again."""
+
+KILL_TIMEOUT = 5.0
 """Seconds between SIGTERM and SIGKILL."""
 
-_END_WITH_PARENT = """
+_EXIT_WITH_PARENT = """
 import ctypes, os, signal, sys
 ctypes.CDLL(None).prctl(1, signal.SIGTERM)
 if os.getppid() != int(sys.argv[1]):
@@ -44,11 +47,11 @@ try:
 except OSError as error:
     sys.exit(f"{sys.argv[2]}: {error.strerror}")
 """
-"""Runs a program that ends with its parent, however that ends: PR_SET_PDEATHSIG of Linux."""
+"""Runs a program that is terminated when its parent exits, by whatever cause: Linux's PR_SET_PDEATHSIG."""
 
 
 class EnvoyProcess:
-    """The Envoy of this process."""
+    """An Envoy process that belongs to this process."""
 
     def __init__(
         self,
@@ -60,8 +63,8 @@ class EnvoyProcess:
         subscribe: Callable[[Callable[[], None]], None],
         certificate: Callable[[], tuple[bytes, bytes]],
     ) -> None:
-        """`subscribe` has a function called after each change of the `endpoints`. `certificate` reads the certificate
-        and the key that clients are shown, if they connect with TLS."""
+        """`subscribe` registers a function that is called after each change of `endpoints`. `certificate` reads the
+        certificate and key for TLS with clients; it is only called if they use TLS."""
         self._binary = binary
         self._config = config
         self._make_files = files
@@ -71,16 +74,16 @@ class EnvoyProcess:
         self._process: asyncio.subprocess.Process | None = None
         self._watch: asyncio.Task[None] | None = None
         self.port = config.listen.port
-        """The port in use, once started."""
+        """The port in use, after `start`."""
 
     @property
     def pid(self) -> int | None:
-        """The process id, while it runs."""
+        """The process id; None while Envoy does not run."""
         process = self._process
         return process.pid if process is not None and process.returncode is None else None
 
     async def start(self) -> None:
-        """Returns when it serves. Raises `OSError` if it can't be started."""
+        """Returns when Envoy is ready. Raises `OSError` if it can't be started."""
         self._program = find_binary(self._binary)
         self._files = self._make_files()
         self._admin = EnvoyAdmin(self._files.admin)
@@ -91,30 +94,26 @@ class EnvoyProcess:
         await self._launch()
         self.port = await self._admin.port()
         listen = replace(self._config.listen, port=self.port)
-        self._config = replace(self._config, listen=listen)  # for a restart
+        self._config = replace(self._config, listen=listen)  # a restart takes the same port
         self._write()
         self._watch = asyncio.create_task(self._supervise(), name="envoy")
 
     def update_endpoints(self) -> None:
-        """Gives it the addresses of the model servers."""
+        """Writes the addresses of the endpoints to the file that Envoy watches."""
         endpoints = tuple(self._endpoints())
         for endpoint in endpoints:
             if not reachable(endpoint):
-                log.warning(
-                    "Envoy can't reach an endpoint at such an address",
-                    endpoint=endpoint.name,
-                    address=endpoint.authority,
-                )
+                log.warning("Envoy can't route to this address", endpoint=endpoint.name, address=endpoint.authority)
         put(self._files.endpoints, endpoints_resource(endpoints))
 
     def renew_certificate(self) -> None:
-        """Gives it the certificate that clients are shown, if they connect with TLS. Raises `OSError`."""
+        """Writes the certificate for clients to the file that Envoy watches, if they use TLS. Raises `OSError`."""
         if not self._config.tls:
             return
         put(self._files.certificate, certificate_resource(*self._certificate()))
 
     async def stop(self, timeout: float) -> None:  # noqa: ASYNC109 - a bound, not a cancel scope
-        """Lets the requests in flight finish for `timeout` seconds, then ends it."""
+        """Lets the requests in flight finish for `timeout` seconds, then stops Envoy."""
         if self._watch is not None:
             self._watch.cancel()
             await asyncio.gather(self._watch, return_exceptions=True)
@@ -125,11 +124,11 @@ class EnvoyProcess:
             await self._admin.drain()
             async with asyncio.timeout(timeout):
                 while await self._admin.requests():  # noqa: ASYNC110 - of another process
-                    await asyncio.sleep(LOOK)
+                    await asyncio.sleep(POLL_INTERVAL)
         with suppress(ProcessLookupError):
             process.terminate()
         try:
-            await asyncio.wait_for(process.wait(), KILL)
+            await asyncio.wait_for(process.wait(), KILL_TIMEOUT)
         except TimeoutError:
             process.kill()
             await process.wait()
@@ -138,20 +137,22 @@ class EnvoyProcess:
         put(self._files.bootstrap, bootstrap(self._config, self._files))
 
     async def _launch(self) -> None:
-        """Starts it and waits until it serves. Raises `OSError` if it does not."""
+        """Starts Envoy and waits until it is ready. Raises `OSError` if it does not become ready."""
         self._files.admin.unlink(missing_ok=True)
         self._process = process = await asyncio.create_subprocess_exec(
             *_command(self._program_arguments()), stdin=asyncio.subprocess.DEVNULL, start_new_session=True
-        )  # in a session of its own it does not get the terminal's Ctrl-C, and is there to drain
+        )  # in its own session the terminal's Ctrl-C does not reach it, so it can drain
         try:
-            async with asyncio.timeout(START):
+            async with asyncio.timeout(START_TIMEOUT):
                 while not await self._admin.is_ready():
                     if process.returncode is not None:
-                        raise OSError(f"Envoy ended with code {process.returncode} before it served; see its log above")
-                    await asyncio.sleep(LOOK)
+                        raise OSError(
+                            f"Envoy exited with code {process.returncode} before it was ready; see its log above"
+                        )
+                    await asyncio.sleep(POLL_INTERVAL)
         except TimeoutError:
             process.kill()
-            raise OSError(f"Envoy was not ready within {START:g} s") from None
+            raise OSError(f"Envoy was not ready within {START_TIMEOUT:g} s") from None
 
     def _program_arguments(self) -> Sequence[str]:
         config = self._config
@@ -160,24 +161,24 @@ class EnvoyProcess:
         return [*arguments, "--concurrency", str(config.concurrency)] if config.concurrency else arguments
 
     async def _supervise(self) -> None:
-        pause = FIRST_PAUSE
+        delay = FIRST_DELAY
         while self._process is not None:
-            began = time.monotonic()
+            started = time.monotonic()
             code = await self._process.wait()
-            if time.monotonic() - began > STEADY:
-                pause = FIRST_PAUSE
-            log.error("Envoy ended", code=code, again_in=pause)
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
+            if time.monotonic() - started > STABLE:
+                delay = FIRST_DELAY
+            log.error("Envoy exited", code=code, restart_in=delay)
+            await asyncio.sleep(delay)
+            delay = min(2 * delay, MAX_DELAY)
             try:
                 await self._launch()
             except OSError as error:
-                log.error("Envoy could not be started again", reason=str(error))  # noqa: TRY400
+                log.error("Envoy restart failed", reason=str(error))  # noqa: TRY400
             else:
-                log.info("Envoy serves again")
+                log.info("Envoy restarted")
 
 
 def _command(arguments: Sequence[str]) -> Sequence[str]:
     if sys.platform != "linux":
         return arguments
-    return [sys.executable, "-c", _END_WITH_PARENT, str(os.getpid()), *arguments]
+    return [sys.executable, "-c", _EXIT_WITH_PARENT, str(os.getpid()), *arguments]

@@ -1,9 +1,8 @@
-"""A client's connection: reads requests, has them served one after the other, in order."""
+"""A client's connection: reads requests and has them served one after the other, in order."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from enum import Enum, auto
 from typing import cast
@@ -17,38 +16,28 @@ from app.transports.http.codec.events import End, Event, Refused, RequestHead
 from app.transports.http.codec.requests import RequestDecoder
 from app.transports.http.deadline import Deadline
 from app.transports.http.incoming import IncomingRequest
+from app.transports.http.request_queue import MAX_QUEUED, RequestQueue
 from app.transports.http.response_writer import ResponseWriter
 from app.transports.http.service import HttpService
 
-FEW_QUEUED = 16
-"""Requests that wait for their turn on one connection before no more is read from it."""
-
-MOST_QUEUED = 128
-"""Requests that may wait: one read can bring more than a few."""
-
-QUEUED_BYTES = 256 * 1024
-"""The same in bytes."""
-
 LINGER = 2.0
-"""Seconds that a client whose request was refused has to read why; what it sends until then is dropped."""
+"""Seconds that a client has to read an error response before its connection is closed. Its input is discarded."""
 
 log = structlog.get_logger("pointsman.http")
 
 
 class _Wait(Enum):
-    """What a connection waits for while it serves nothing."""
+    """What a connection waits for while it serves no request."""
 
     REQUEST = auto()
     HEAD = auto()
     BODY = auto()
-    CLIENT = auto()
-    """That the client takes what was sent."""
-    CLOSE = auto()
-    """That the client closes."""
+    FLUSH = auto()  # for the client to receive what was written
+    CLOSE = auto()  # for the client to close the connection
 
 
 class ClientConnection(asyncio.Protocol):
-    """One connection, with one task that serves its requests as long as it lasts."""
+    """One connection, and the task that serves its requests."""
 
     def __init__(
         self,
@@ -58,71 +47,70 @@ class ClientConnection(asyncio.Protocol):
         admission: Admission,
         connections: set[ClientConnection],
     ) -> None:
-        """`service` gives the current one; it may change at any time. `connections` holds the connection while it is
-        open."""
+        """`service` returns the current one, which may change. `connections` holds this one while it is open."""
         self._loop = loop
         self._service = service
         self._admission = admission
         self._connections = connections
         self._decoder = RequestDecoder(header_bytes=service().limits.header_bytes)
-        self._deadline = Deadline(loop, self._too_late)
-        self._queue: deque[IncomingRequest] = deque()
+        self._deadline = Deadline(loop, self._on_timeout)
+        self._queue = RequestQueue()
         self._reading: IncomingRequest | None = None
-        self._last = False  # nothing more is read after what is in the queue
+        self._input_ended = False  # further input is ignored
         self._wait: _Wait | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._writer: ResponseWriter | None = None
-        self._held_back = self._paused = False
+        self._reading_paused = self._writing_paused = False
         self.closed: asyncio.Future[None] = loop.create_future()
-        """Done when the connection is gone, and all that was written to it with it."""
+        """Done when the connection is closed, with everything that was written to it sent or discarded."""
 
     # -- called by the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The connection is open."""
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's are none by class
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's transports don't subclass it
         self._connections.add(self)
         self.task = self._loop.create_task(self._serve_all())
-        """Ends with the connection."""
+        """Serves the requests, until the connection is lost."""
 
     def data_received(self, data: bytes) -> None:
-        """Bytes from the client."""
-        if self._last:
+        """Bytes from the client arrived."""
+        if self._input_ended:
             return
         self._decoder.header_bytes = self._service().limits.header_bytes
         for event in self._decoder.feed(data):
-            self._take(event)
-            if self._last:
+            self._handle(event)
+            if self._input_ended:
                 break
         if self._wait is None:
-            self._hold_back()
+            self._pause_reading_if_full()
         else:
-            self._look_again()
+            self._after_read()
 
     def eof_received(self) -> bool:
-        """The client sends no more, and is taken to be gone."""
+        """The client sends no more: closes the connection."""
         return False
 
     def pause_writing(self) -> None:
-        """The client takes less than is sent."""
-        self._paused = True
+        """The client receives more slowly than the response is written."""
+        self._writing_paused = True
         if self._writer is not None:
             self._writer.pause()
 
     def resume_writing(self) -> None:
-        """The client has taken what was sent."""
-        self._paused = False
+        """The client has caught up."""
+        self._writing_paused = False
         if self._writer is not None:
             self._writer.resume()
-        if self._wait is _Wait.CLIENT:
+        if self._wait is _Wait.FLUSH:
             self._wake()
 
     def connection_lost(self, _: Exception | None) -> None:
-        """The connection is gone, and with it the request under way."""
+        """The connection is closed, which cancels the request that is being served."""
         self._connections.discard(self)
         self._deadline.close()
         self._decoder.close()
-        self._last = True
+        self._input_ended = True
         for incoming in self._queue:
             if incoming.head is not None:
                 self._admission.leave()
@@ -134,26 +122,26 @@ class ClientConnection(asyncio.Protocol):
     # -- called by the server
 
     def drain(self) -> None:
-        """Ends an idle connection; one that is in use ends with its answer, which says so if it has not begun."""
+        """Closes the connection if it is idle, else after the current response, which says so if it has not begun."""
         if self._wait in (_Wait.REQUEST, _Wait.HEAD) and not self._queue:
             self._close()
         elif self._writer is not None and not self._writer.begun:
             self._writer.closes = True
 
     def abort(self) -> None:
-        """Ends it now."""
+        """Closes the connection immediately."""
         self._transport.abort()
 
     # -- reading
 
-    def _take(self, event: Event) -> None:
+    def _handle(self, event: Event) -> None:
         if isinstance(event, bytes):
-            self._take_piece(event)
+            self._receive_body(event)
         elif isinstance(event, RequestHead):
             self._reading = IncomingRequest(event, self._admission.enter(self._service().limits, event.content_length))
             self._queue.append(self._reading)
-            if len(self._queue) > MOST_QUEUED:
-                self._refuse(BadRequestError(f"more than {MOST_QUEUED} requests came before their turn"))
+            if len(self._queue) > MAX_QUEUED:
+                self._refuse(BadRequestError(f"more than {MAX_QUEUED} pipelined requests"))
         elif isinstance(event, End) and self._reading is not None:
             self._reading.trailers = event.trailers
             self._reading.whole = True
@@ -161,20 +149,20 @@ class ClientConnection(asyncio.Protocol):
         elif isinstance(event, Refused):
             self._refuse(event.error)
 
-    def _take_piece(self, piece: bytes) -> None:
+    def _receive_body(self, chunk: bytes) -> None:
         reading = self._reading
         if reading is None or reading.error is not None:
             return
-        reading.size += len(piece)
-        reading.pieces.append(piece)
+        reading.size += len(chunk)
+        reading.pieces.append(chunk)
         limit = self._service().limits.body_bytes
         if reading.size > limit:
             reading.error = BodyTooLargeError(limit)
             reading.pieces = []
 
     def _refuse(self, error: RoutingError) -> None:
-        """Nothing that comes after this can be read."""
-        self._last = True
+        """Ends the current request, or else the next one, with an error. Ignores all further input."""
+        self._input_ended = True
         reading, self._reading = self._reading, None
         if reading is None:
             self._queue.append(IncomingRequest(None, error))
@@ -182,16 +170,15 @@ class ClientConnection(asyncio.Protocol):
             reading.error = error
             reading.pieces = []
 
-    def _hold_back(self) -> None:
-        """Reads no more while enough waits for its turn."""
+    def _pause_reading_if_full(self) -> None:
         queue = self._queue
-        if queue and not self._held_back and _is_enough(queue):
-            self._held_back = True
+        if queue and not self._reading_paused and queue.is_full:
+            self._reading_paused = True
             self._transport.pause_reading()
 
-    def _read_on(self) -> None:
-        if self._held_back:
-            self._held_back = False
+    def _resume_reading(self) -> None:
+        if self._reading_paused:
+            self._reading_paused = False
             self._transport.resume_reading()
 
     # -- serving
@@ -199,20 +186,20 @@ class ClientConnection(asyncio.Protocol):
     async def _serve_all(self) -> None:
         try:
             while (incoming := await self._next()) is not None:
-                if not await self._answer(incoming):
+                if not await self._serve(incoming):
                     return
         except asyncio.CancelledError:
-            pass  # the connection is lost
+            pass  # the connection was lost
         except ConnectionError:
             self._transport.abort()
-        except Exception:  # a fault of ours, which ends this connection and no other
+        except Exception:  # a bug, which must not end other connections
             log.exception("connection failed")
             self._transport.abort()
 
-    async def _answer(self, incoming: IncomingRequest) -> bool:
-        """Whether the connection can take another request."""
+    async def _serve(self, incoming: IncomingRequest) -> bool:
+        """Returns whether the connection can serve another request."""
         closes = self._admission.draining
-        self._writer = writer = ResponseWriter(self._transport, incoming, closes=closes, paused=self._paused)
+        self._writer = writer = ResponseWriter(self._transport, incoming, closes=closes, paused=self._writing_paused)
         try:
             await self._service().serve(incoming, writer)
         finally:
@@ -220,8 +207,8 @@ class ClientConnection(asyncio.Protocol):
             if incoming.head is not None:
                 self._admission.leave()
         if not writer.closes:
-            if self._paused:
-                await self._until(_Wait.CLIENT, self._service().timeouts.idle)
+            if self._writing_paused:
+                await self._wait_for(_Wait.FLUSH, self._service().timeouts.idle)
             return True
         if incoming.error is not None and not self._transport.is_closing():
             self._linger()
@@ -230,32 +217,32 @@ class ClientConnection(asyncio.Protocol):
         return False
 
     async def _next(self) -> IncomingRequest | None:
-        """The next request when it is whole or refused; None when the connection is to end."""
+        """The next request, once it is complete or refused; None if the connection is closing."""
         queue = self._queue
         while True:
             if queue and queue[0].ready:
                 incoming = queue.popleft()
-                if not _is_enough(queue):
-                    self._read_on()
+                if not queue.is_full:
+                    self._resume_reading()
                 return incoming
             if not queue and self._admission.draining:
                 self._close()
                 return None
-            await self._until(*self._what_is_missing())
+            await self._wait_for(*self._next_wait())
 
-    def _what_is_missing(self) -> tuple[_Wait, float]:
+    def _next_wait(self) -> tuple[_Wait, float]:
         timeouts = self._service().timeouts
         if self._queue:
             head = self._queue[0].head
             if head is not None and head.expects_continue and not self._queue[0].size:
                 self._transport.write(CONTINUE)
-            self._read_on()
+            self._resume_reading()
             return _Wait.BODY, timeouts.body
         if self._decoder.within_head:
             return _Wait.HEAD, timeouts.header
         return _Wait.REQUEST, timeouts.keep_alive
 
-    async def _until(self, wait: _Wait, seconds: float) -> None:
+    async def _wait_for(self, wait: _Wait, seconds: float) -> None:
         self._wait = wait
         self._deadline.set(seconds)
         self._waiter = self._loop.create_future()
@@ -264,11 +251,11 @@ class ClientConnection(asyncio.Protocol):
         finally:
             self._wait = self._waiter = None
 
-    def _look_again(self) -> None:
-        """After more was read: whether what was waited for has come, or something else is missing now."""
+    def _after_read(self) -> None:
+        """Ends the wait if what it was for has arrived, or starts waiting for the rest of a request's head."""
         queue = self._queue
-        if self._wait is _Wait.CLIENT:
-            self._hold_back()
+        if self._wait is _Wait.FLUSH:
+            self._pause_reading_if_full()
         elif queue and (self._wait is not _Wait.BODY or queue[0].ready):
             self._wake()
         elif self._wait is _Wait.REQUEST and self._decoder.within_head:
@@ -279,37 +266,33 @@ class ClientConnection(asyncio.Protocol):
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    def _too_late(self) -> None:
+    def _on_timeout(self) -> None:
         timeouts = self._service().timeouts
         if self._waiter is not None and self._waiter.done():
-            return  # it came at the last moment
+            return  # it arrived just in time
         if self._wait in (_Wait.REQUEST, _Wait.CLOSE):
             self._close()
-        elif self._wait is _Wait.CLIENT:
+        elif self._wait is _Wait.FLUSH:
             self._transport.abort()
         elif self._wait is _Wait.HEAD:
-            self._refuse(ClientTimeoutError(f"the request's head did not come within {timeouts.header:g} s"))
+            self._refuse(ClientTimeoutError(f"the request head did not arrive within {timeouts.header:g} s"))
         elif self._wait is _Wait.BODY:
-            self._refuse(ClientTimeoutError(f"the body did not come within {timeouts.body:g} s"))
+            self._refuse(ClientTimeoutError(f"the request body did not arrive within {timeouts.body:g} s"))
         self._wake()
 
     def _close(self) -> None:
-        """Ends the connection when the client has taken all that was written, or takes too long for it."""
-        self._last = True
+        """Closes the connection once the client has received everything, or when that takes too long."""
+        self._input_ended = True
         self._transport.close()
         if not self.closed.done():
-            self._wait, self._waiter = _Wait.CLIENT, None
+            self._wait, self._waiter = _Wait.FLUSH, None
             self._deadline.set(self._service().timeouts.idle)
 
     def _linger(self) -> None:
-        """Lets the client read the answer: closing at once would reset the connection under it."""
-        self._last = True
+        """Gives the client time to read the response: with unread input, closing would reset the connection."""
+        self._input_ended = True
         self._wait = _Wait.CLOSE
         self._deadline.set(LINGER)
         if self._transport.can_write_eof():
             self._transport.write_eof()
-        self._read_on()
-
-
-def _is_enough(queue: deque[IncomingRequest]) -> bool:
-    return len(queue) > FEW_QUEUED or sum(incoming.size for incoming in queue) > QUEUED_BYTES
+        self._resume_reading()

@@ -125,8 +125,8 @@ def raw(profile: Mapping[str, Any], scorer: str) -> Mapping[str, float]:
 
 
 def test_scores_totals_and_the_winner_of_the_default_profile_are_right(explained: Explained) -> None:
-    told = explained(endpoints=THREE)
-    (profile,) = told["profiles"]
+    data = explained(endpoints=THREE)
+    (profile,) = data["profiles"]
     assert raw(profile, "queue-scorer") == {"a": 0, "b": 1, "c": 0.75}  # (4 - waiting) / 4
     assert raw(profile, "kv-cache-utilization-scorer") == {"a": 0.5, "b": 0.75, "c": 1}
     assert raw(profile, "prefix-cache-scorer") == {"a": 1, "b": 0.25, "c": 0}  # hits of 4 blocks
@@ -141,15 +141,15 @@ def test_scores_totals_and_the_winner_of_the_default_profile_are_right(explained
     }
     assert list(totals(profile).items()) == [("b", 4.25), ("a", 4), ("c", 3.5)]  # best first
     assert (profile["picker"], profile["picked"]) == ("max-score-picker", ["b"])
-    assert told["winner"] == {"endpoint": "b", "address": "10.0.0.2:8000", "profile": "default"}
-    assert (told["refusal"], told["faults"]) == (None, [])
+    assert data["winner"] == {"endpoint": "b", "address": "10.0.0.2:8000", "profile": "default"}
+    assert (data["refusal"], data["faults"]) == (None, [])
 
 
 def test_the_tables_say_the_same_as_the_json(explain: Explain) -> None:
     code, out, errors = explain(endpoints=THREE)
     assert (code, errors) == (0, [])
     assert out.splitlines() == [
-        "request: POST /v1/completions for the model 'demo', about 256 tokens of prompt; seed 0",
+        "request: POST /v1/completions for the model 'demo', about 256 prompt tokens; seed 0",
         "fact: prefix-shape/approx-prefix-cache-producer: total_blocks 4, block_tokens 64",
         "",
         "endpoints",
@@ -178,10 +178,10 @@ def test_the_tables_say_the_same_as_the_json(explain: Explain) -> None:
     ],
 )
 def test_a_header_chooses_the_profile(explained: Explained, headers: Sequence[str], profile: str, winner: str) -> None:
-    told = explained(*(f"--header={header}" for header in headers), endpoints=WITHOUT_FACTS, config=BY_HEADER)
-    assert told["profile_picker"] == "header-profile-handler"
-    assert [ran["name"] for ran in told["profiles"]] == [profile]
-    assert (told["winner"]["endpoint"], told["winner"]["profile"]) == (winner, profile)
+    data = explained(*(f"--header={header}" for header in headers), endpoints=WITHOUT_FACTS, config=BY_HEADER)
+    assert data["profile_picker"] == "header-profile-handler"
+    assert [ran["name"] for ran in data["profiles"]] == [profile]
+    assert (data["winner"]["endpoint"], data["winner"]["profile"]) == (winner, profile)
 
 
 def test_a_header_of_the_command_replaces_one_of_the_envelope(explained: Explained) -> None:
@@ -191,22 +191,22 @@ def test_a_header_of_the_command_replaces_one_of_the_envelope(explained: Explain
     assert explained("--header", "EPP-Profile: short-queue", **given)["winner"]["endpoint"] == "b"
 
 
-def test_each_filter_tells_what_it_dropped(explain: Explain, explained: Explained) -> None:
+def test_each_filter_shows_what_it_dropped(explain: Explain, explained: Explained) -> None:
     endpoints = LABELLED.replace("TIER", "gold")
-    told = explained(endpoints=endpoints, config=ROLES)
-    assert told["profiles"][0]["filters"] == [
+    data = explained(endpoints=endpoints, config=ROLES)
+    assert data["profiles"][0]["filters"] == [
         {"name": "decode-filter", "kept": ["b", "c"], "dropped": ["a"]},
         {"name": "gold", "kept": ["b"], "dropped": ["c"]},
     ]
-    assert told["winner"]["endpoint"] == "b"
+    assert data["winner"]["endpoint"] == "b"
     assert "  decode-filter  2     a" in explain(endpoints=endpoints, config=ROLES)[1].splitlines()
 
 
-def test_a_refusal_says_what_the_client_gets_and_which_filter_left_none(explain: Explain, explained: Explained) -> None:
+def test_an_error_response_names_the_filter_that_dropped_every_endpoint(explain: Explain, explained: Explained) -> None:
     given = {"endpoints": LABELLED.replace("TIER", "iron"), "config": ROLES}
-    told = explained(**given)
-    assert told["winner"] is None
-    assert told["refusal"] == {
+    data = explained(**given)
+    assert data["winner"] is None
+    assert data["refusal"] == {
         "status": 429,
         "reason": "rejected-saturated",
         "message": "every endpoint was ruled out for this request",
@@ -217,24 +217,24 @@ def test_a_refusal_says_what_the_client_gets_and_which_filter_left_none(explain:
         0,
         [
             "refused: 429 rejected-saturated: every endpoint was ruled out for this request",
-            "the filter 'gold' of the profile 'default' left none",
+            "the filter 'gold' of the profile 'default' dropped every endpoint",
         ],
     )
 
 
 def test_an_unknown_profile_in_a_header_is_a_bad_request(explained: Explained) -> None:
-    told = explained("--header", "EPP-Profile: none", endpoints=WITHOUT_FACTS, config=BY_HEADER)
-    assert (told["refusal"]["status"], told["refusal"]["reason"]) == (400, "rejected-bad-request")
-    assert told["refusal"]["message"] == "the header EPP-Profile names the profile 'none', which does not exist"
-    assert told["profiles"] == []
+    data = explained("--header", "EPP-Profile: none", endpoints=WITHOUT_FACTS, config=BY_HEADER)
+    assert (data["refusal"]["status"], data["refusal"]["reason"]) == (400, "rejected-bad-request")
+    assert data["refusal"]["message"] == "the header EPP-Profile names the profile 'none', which does not exist"
+    assert data["profiles"] == []
 
 
-def test_without_endpoints_it_is_refused_and_says_what_to_do(explain: Explain) -> None:
+def test_without_endpoints_there_is_an_error_response_and_a_hint(explain: Explain) -> None:
     code, out, _ = explain()
     assert code == 0
     assert out.splitlines()[-2:] == [
         "refused: 503 rejected-no-endpoints: no endpoint is available for this request",
-        "there are no endpoints: name some by --endpoints, or in pool.endpoints of the configuration",
+        "there are no endpoints: pass --endpoints, or set pool.endpoints in the configuration",
     ]
 
 
@@ -246,30 +246,32 @@ def test_the_endpoints_of_the_configuration_are_unknown(explained: Explained) ->
 
 def test_a_model_that_no_endpoint_lists_is_not_found(explained: Explained) -> None:
     endpoints = TWO_IDLE.replace("port: 8000", "port: 8000, models: [other]")
-    told = explained(endpoints=endpoints)
-    assert (told["refusal"]["status"], told["refusal"]["reason"]) == (404, "rejected-unknown-model")
+    data = explained(endpoints=endpoints)
+    assert (data["refusal"]["status"], data["refusal"]["reason"]) == (404, "rejected-unknown-model")
 
 
-def test_an_endpoint_that_does_not_list_the_model_is_no_candidate(explain: Explain, explained: Explained) -> None:
+def test_an_endpoint_that_does_not_list_the_model_is_not_a_candidate(explain: Explain, explained: Explained) -> None:
     endpoints = TWO_IDLE.replace("port: 8000}", "port: 8000, models: [other]}", 1)
-    told = explained(endpoints=endpoints)
-    assert [(one["name"], one["serves_model"], one["models"]) for one in told["endpoints"]] == [
+    data = explained(endpoints=endpoints)
+    assert [(one["name"], one["serves_model"], one["models"]) for one in data["endpoints"]] == [
         ("a", False, ["other"]),
         ("b", True, None),
     ]
-    assert list(totals(told["profiles"][0])) == ["b"]
-    assert "  no candidates, since they do not list the model 'demo': a" in explain(endpoints=endpoints)[1].splitlines()
+    assert list(totals(data["profiles"][0])) == ["b"]
+    assert (
+        "  not candidates, because they do not list the model 'demo': a" in explain(endpoints=endpoints)[1].splitlines()
+    )
 
 
 def test_a_body_that_its_path_does_not_fit_is_a_bad_request(explained: Explained) -> None:
-    told = explained(request={"model": "demo", "messages": []}, endpoints=TWO_IDLE)
-    assert told["refusal"]["status"] == 400
-    assert told["refusal"]["message"].startswith("'messages' must be a list of at least one message")
+    data = explained(request={"model": "demo", "messages": []}, endpoints=TWO_IDLE)
+    assert data["refusal"]["status"] == 400
+    assert data["refusal"]["message"].startswith("'messages' must be a list of at least one message")
 
 
 def test_a_body_over_the_limit_is_too_large(explained: Explained) -> None:
-    told = explained("--set", "transports.http.limits.bodyBytes=1024", endpoints=TWO_IDLE)
-    assert (told["refusal"]["status"], told["refusal"]["reason"]) == (413, "rejected-too-large")
+    data = explained("--set", "transports.http.limits.bodyBytes=1024", endpoints=TWO_IDLE)
+    assert (data["refusal"]["status"], data["refusal"]["reason"]) == (413, "rejected-too-large")
 
 
 # -- what is known of the endpoints
@@ -277,13 +279,14 @@ def test_a_body_over_the_limit_is_too_large(explained: Explained) -> None:
 
 def test_an_unknown_endpoint_counts_by_its_requests_in_flight(explain: Explain, explained: Explained) -> None:
     endpoints = THREE + "  - {name: d, address: 10.0.0.4, port: 8000, inFlight: 2}\n"
-    told = explained(endpoints=endpoints)
-    unknown = told["endpoints"][3]
+    data = explained(endpoints=endpoints)
+    unknown = data["endpoints"][3]
     assert (unknown["metrics"], unknown["waiting"], unknown["running"], unknown["in_flight"]) == ("unknown", 2, 2, 2)
     assert unknown["kv_cache_usage"] == 0.25  # the mean of 0.5, 0.25 and 0
-    assert raw(told["profiles"][0], "queue-scorer")["d"] == 0.5
+    assert raw(data["profiles"][0], "queue-scorer")["d"] == 0.5
     assert any(
-        line.startswith("  unknown: requests in flight stand") for line in explain(endpoints=endpoints)[1].splitlines()
+        line.startswith("  unknown metrics: in flight stands in")
+        for line in explain(endpoints=endpoints)[1].splitlines()
     )
 
 
@@ -294,12 +297,12 @@ def test_every_metric_of_the_file_arrives(explain: Explain, explained: Explained
     )
     endpoints = f"endpoints: [{{name: a, address: h, port: 1, labels: {{zone: north}}, metrics: {metrics}}}]"
     config = "plugins: [{type: lora-affinity-scorer}, {type: prefix-cache-scorer}]"
-    told = explained(request={**FOUR_BLOCKS, "model": "tag"}, endpoints=endpoints, config=config)
-    (endpoint,) = told["endpoints"]
+    data = explained(request={**FOUR_BLOCKS, "model": "tag"}, endpoints=endpoints, config=config)
+    (endpoint,) = data["endpoints"]
     assert (endpoint["engine"], endpoint["labels"]) == ("vllm", {"zone": "north"})
     assert (endpoint["running_adapters"], endpoint["waiting_adapters"]) == (["sql"], ["tag"])
-    assert raw(told["profiles"][0], "lora-affinity-scorer") == {"a": 0.6}  # it waits, and both places are taken
-    shape = told["request"]["facts"]["prefix-shape/approx-prefix-cache-producer"]
+    assert raw(data["profiles"][0], "lora-affinity-scorer") == {"a": 0.6}  # it waits, and both places are taken
+    shape = data["request"]["facts"]["prefix-shape/approx-prefix-cache-producer"]
     assert shape == {"total_blocks": 2, "block_tokens": 96}  # the least multiple of 48 from 64 on
     out = explain(endpoints=endpoints, config=config)[1]
     assert "engine  running adapters  waiting adapters  labels" in out
@@ -314,8 +317,8 @@ def test_the_names_ports_and_namespaces_are_those_of_file_discovery(explained: E
 
 def test_given_facts_win_endpoint_by_endpoint_and_later_producers_see_them(explained: Explained) -> None:
     config = "plugins: [{type: active-request-scorer}, {type: prefix-cache-scorer}]"
-    told = explained(endpoints=THREE, config=config)
-    uncached = {one["name"]: one["facts"]["uncached-tokens/inflight-load-producer"] for one in told["endpoints"]}
+    data = explained(endpoints=THREE, config=config)
+    uncached = {one["name"]: one["facts"]["uncached-tokens/inflight-load-producer"] for one in data["endpoints"]}
     assert uncached == {"a": 0, "b": 192, "c": 256}  # 256 tokens less 64 for each block that is cached
 
 
@@ -324,8 +327,8 @@ def test_requests_in_flight_are_those_that_their_producer_counts(explained: Expl
         TWO_IDLE.replace("port: 8000}", "port: 8000, inFlight: 2}", 1)
         + "  - {name: c, address: h, port: 1, inFlight: 7, facts: {in-flight-requests: 1}}\n"
     )
-    told = explained(endpoints=endpoints, config="plugins: [{type: active-request-scorer}]")
-    assert raw(told["profiles"][0], "active-request-scorer") == {"a": 0, "b": 1, "c": 0.5}  # (2 - count) / 2
+    data = explained(endpoints=endpoints, config="plugins: [{type: active-request-scorer}]")
+    assert raw(data["profiles"][0], "active-request-scorer") == {"a": 0, "b": 1, "c": 0.5}  # (2 - count) / 2
 
 
 def test_a_bare_name_goes_to_every_instance_and_a_full_one_to_its_own(explained: Explained) -> None:
@@ -335,9 +338,9 @@ plugins:
   - {name: two, type: prefix-cache, parameters: {hashBlockSize: 256}}
 """
     endpoints = "endpoints: [{name: a, address: h, port: 1, facts: {prefix-hits/two: 3, prefix-hits: 2}}]"
-    told = explained(endpoints=endpoints, config=config)
-    assert told["endpoints"][0]["facts"] == {"prefix-hits/one": 2, "prefix-hits/two": 3}
-    assert (raw(told["profiles"][0], "one"), raw(told["profiles"][0], "two")) == ({"a": 0.5}, {"a": 0.75})
+    data = explained(endpoints=endpoints, config=config)
+    assert data["endpoints"][0]["facts"] == {"prefix-hits/one": 2, "prefix-hits/two": 3}
+    assert (raw(data["profiles"][0], "one"), raw(data["profiles"][0], "two")) == ({"a": 0.5}, {"a": 0.75})
 
 
 # -- randomness, time and the network
@@ -409,13 +412,13 @@ class Broken:
 
 class Watching:
     def on_scheduled(self, request, decision):
-        raise AssertionError("told")
+        raise AssertionError("data")
 
     def on_finished(self, request, decision, outcome):
-        raise AssertionError("told")
+        raise AssertionError("data")
 
     def on_refused(self, request, error):
-        raise AssertionError("told")
+        raise AssertionError("data")
 
 
 class Shaky:
@@ -440,24 +443,24 @@ def test_no_connection_is_opened(
     for name in ("connect", "connect_ex", "bind", "sendto"):
         monkeypatch.setattr(socket.socket, name, refuse)
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
-    told = explained(endpoints=TWO_IDLE, config=own("Asker"))
-    assert told["winner"] is not None
-    assert told["faults"] == [
+    data = explained(endpoints=TWO_IDLE, config=own("Asker"))
+    assert data["winner"] is not None
+    assert data["faults"] == [
         {
             "plugin": "asker",
             "extension_point": "Producer",
-            "cause": "ConnectionError: no connection is opened to explain a decision: http://10.0.0.1/price",
+            "cause": "ConnectionError: explain opens no connections: http://10.0.0.1/price",
         }
     ]
 
 
 def test_a_fact_of_a_producer_that_failed_can_be_given(explained: Explained, own: Callable[..., str]) -> None:
     endpoints = TWO_IDLE.replace("port: 8000}", "port: 8000, facts: {price: 1.5}}", 1)
-    told = explained(endpoints=endpoints, config=own("Asker"))
-    assert [one["facts"] for one in told["endpoints"]] == [{"price/asker": 1.5}, {"price/asker": 0}]
+    data = explained(endpoints=endpoints, config=own("Asker"))
+    assert [one["facts"] for one in data["endpoints"]] == [{"price/asker": 1.5}, {"price/asker": 0}]
 
 
-def test_failing_plugins_are_told_as_the_log_would(explain: Explain, own: Callable[..., str]) -> None:
+def test_failing_plugins_are_reported_as_in_the_log(explain: Explain, own: Callable[..., str]) -> None:
     code, out, _ = explain(endpoints=TWO_IDLE, config=own("Silent", "Vague", "Shaky"))
     faults = out[out.index("plugins that failed") :].splitlines()[2:5]
     assert code == 0
@@ -468,18 +471,18 @@ def test_failing_plugins_are_told_as_the_log_would(explain: Explain, own: Callab
 
 
 def test_a_filter_that_fails_is_an_internal_error_and_named(explained: Explained, own: Callable[..., str]) -> None:
-    told = explained(endpoints=TWO_IDLE, config=own("Broken"))
-    assert (told["refusal"]["status"], told["refusal"]["message"]) == (500, "internal error")
-    assert told["faults"] == [{"plugin": "broken", "extension_point": "decision", "cause": "ValueError: no idea"}]
+    data = explained(endpoints=TWO_IDLE, config=own("Broken"))
+    assert (data["refusal"]["status"], data["refusal"]["message"]) == (500, "internal error")
+    assert data["faults"] == [{"plugin": "broken", "extension_point": "decision", "cause": "ValueError: no idea"}]
 
 
-def test_plugins_that_observe_are_told_nothing(explained: Explained, own: Callable[..., str]) -> None:
+def test_observers_are_not_called(explained: Explained, own: Callable[..., str]) -> None:
     config = own("Watching")
     assert explained(endpoints=TWO_IDLE, config=config)["faults"] == []
     assert explained(config=config)["faults"] == []
 
 
-def test_a_scorers_fault_is_told_although_the_request_was_refused(
+def test_the_failure_of_a_scorer_is_reported_although_the_request_was_rejected(
     explained: Explained, own: Callable[..., str]
 ) -> None:
     config = own("Shaky") + "  - {type: prefill-filter}\n  - {type: own.py:Two}\n"
@@ -497,10 +500,10 @@ class Two:
 """
     )
     config += "schedulingProfiles: [{name: full, plugins: [{pluginRef: shaky}]}, {name: empty, plugins: [{pluginRef: prefill-filter}]}]\n"
-    told = explained(endpoints=TWO_IDLE, config=config)
-    assert told["refusal"]["left_none"] == [{"profile": "empty", "filter": "prefill-filter"}]
-    assert [profile["name"] for profile in told["profiles"]] == ["full", "empty"]
-    assert [fault["plugin"] for fault in told["faults"]] == ["shaky"]
+    data = explained(endpoints=TWO_IDLE, config=config)
+    assert data["refusal"]["left_none"] == [{"profile": "empty", "filter": "prefill-filter"}]
+    assert [profile["name"] for profile in data["profiles"]] == ["full", "empty"]
+    assert [fault["plugin"] for fault in data["faults"]] == ["shaky"]
 
 
 def test_a_fact_about_the_request_is_shown_as_far_as_it_is_plain(explain: Explain, explained: Explained) -> None:
@@ -535,7 +538,9 @@ class Plain:
         ({"input": ["Hello", "you"]}, "/v1/embeddings"),
     ],
 )
-def test_the_path_is_told_by_the_bodys_keys(explained: Explained, body: Mapping[str, Any], path: str) -> None:
+def test_the_path_is_inferred_from_the_keys_of_the_body(
+    explained: Explained, body: Mapping[str, Any], path: str
+) -> None:
     request = explained(request={"model": "demo", **body}, endpoints=TWO_IDLE)["request"]
     assert (request["path"], request["method"], request["model"]) == (path, "POST", "demo")
     assert request["prompt_tokens"] > 0
@@ -545,42 +550,42 @@ def test_the_path_of_the_command_counts_before_that_of_the_envelope(explained: E
     message = {"role": "user", "content": "Hello"}
     request = {"path": "/v1/messages?beta=1", "body": {"model": "demo", "max_tokens": 1, "messages": [message]}}
     assert explained(request=request, endpoints=TWO_IDLE)["request"]["path"] == "/v1/messages"
-    told = explained("--path", "/v1/chat/completions?x", request=request, endpoints=TWO_IDLE)
-    assert told["request"]["path"] == "/v1/chat/completions"
+    data = explained("--path", "/v1/chat/completions?x", request=request, endpoints=TWO_IDLE)
+    assert data["request"]["path"] == "/v1/chat/completions"
 
 
 def test_a_request_without_a_body_is_explained(explained: Explained) -> None:
-    told = explained(request={"method": "GET", "path": "/v1/models/demo"}, endpoints=TWO_IDLE)
-    assert (told["request"]["method"], told["request"]["model"]) == ("GET", "demo")
+    data = explained(request={"method": "GET", "path": "/v1/models/demo"}, endpoints=TWO_IDLE)
+    assert (data["request"]["method"], data["request"]["model"]) == ("GET", "demo")
 
 
 def test_adapter_streaming_and_prompt_are_read_by_the_configurations_parsers(explain: Explain) -> None:
     request = {"model": "demo", "prompt": "Hello", "lora_path": "sql"}
     out = explain(request=request, endpoints=TWO_IDLE)[1]
     assert out.splitlines()[0] == (
-        "request: POST /v1/completions for the model 'demo' with the adapter 'sql', about 2 tokens of prompt; seed 0"
+        "request: POST /v1/completions for the model 'demo' with the adapter 'sql', about 2 prompt tokens; seed 0"
     )
-    told = explain(
+    data = explain(
         "--json",
         request=request,
         endpoints=TWO_IDLE,
         config="requestHandler: {parsers: [{pluginRef: p}]}\nplugins: [{name: p, type: passthrough-parser}]",
     )
-    assert json.loads(told[1])["request"]["prompt_tokens"] == 0
+    assert json.loads(data[1])["request"]["prompt_tokens"] == 0
 
 
 @pytest.mark.parametrize(
     ("request_", "said"),
     [
-        ("{", "r.json:1:2: this is not JSON: expecting property name enclosed in double quotes"),
-        ('{\n "a": 1,\n "b" 2}', "r.json:3:6: this is not JSON: expecting ':' delimiter"),
+        ("{", "r.json:1:2: invalid JSON: expecting property name enclosed in double quotes"),
+        ('{\n "a": 1,\n "b" 2}', "r.json:3:6: invalid JSON: expecting ':' delimiter"),
         ("[1]", "r.json:1:1: expected a JSON object, found a list"),
         ("null", "r.json:1:1: expected a JSON object, found nothing"),
-        ("[" * 100_000, "r.json:1:1: this is not JSON that can be read: it is nested too deep"),
-        ("9" * 5000, "r.json:1:1: this is not JSON that can be read: it has a number of too many digits"),
-        ({"model": "demo"}, "r.json:1:1: the path can't be told from the body, which has no 'messages', 'prompt' or 'input'; give --path"),
+        ("[" * 100_000, "r.json:1:1: the JSON can't be read: it is nested too deeply"),
+        ("9" * 5000, "r.json:1:1: the JSON can't be read: a number has too many digits"),
+        ({"model": "demo"}, "r.json:1:1: the path can't be inferred from the body, which has no 'messages', 'prompt' or 'input'; pass --path"),
         ({"path": "/v1/completions"}, "r.json:1:1: the key 'body' is missing"),
-        ({"method": "GET"}, "r.json:1:1: the path can't be told from the body, which has no 'messages', 'prompt' or 'input'; give --path"),
+        ({"method": "GET"}, "r.json:1:1: the path can't be inferred from the body, which has no 'messages', 'prompt' or 'input'; pass --path"),
         ('{"body": {},\n "header": {}}', "r.json:2:2: header: unknown key 'header'; did you mean 'headers'?"),
         ('{"body": {},\n "path": "v1"}', "r.json:2:2: path: expected a path that begins with '/'"),
         ('{"body": {},\n "method": "post"}', "r.json:2:2: method: expected a method such as POST or GET"),
@@ -588,15 +593,15 @@ def test_adapter_streaming_and_prompt_are_read_by_the_configurations_parsers(exp
         ('{"path": "/v1/completions",\n "body": "text"}', "r.json:2:2: body: expected a mapping, found"),
     ],
 )  # fmt: skip
-def test_a_wrong_request_file_is_told_with_its_place(explain: Explain, request_: object, said: str) -> None:
+def test_an_error_in_the_request_file_is_reported_with_its_place(explain: Explain, request_: object, said: str) -> None:
     code, out, errors = explain(request=request_, endpoints=TWO_IDLE)
     assert (code, out, errors[1:]) == (1, "", ["1 error"])
     assert errors[0].startswith(said)
 
 
-def test_a_request_that_is_not_utf_8_is_told(explain: Explain) -> None:
+def test_a_request_that_is_not_utf_8_is_an_error(explain: Explain) -> None:
     Path("bad.json").write_bytes(b'{"model": "\xff"}')
-    assert explain("--request", "bad.json")[2][0] == "bad.json:1:1: this is not JSON: it is not UTF-8 text"
+    assert explain("--request", "bad.json")[2][0] == "bad.json:1:1: invalid JSON: not UTF-8 text"
 
 
 # -- the file of endpoints
@@ -629,19 +634,19 @@ def test_a_request_that_is_not_utf_8_is_told(explain: Explain) -> None:
         ),
     ],
 )  # fmt: skip
-def test_a_wrong_file_of_endpoints_is_told_with_its_place(explain: Explain, text: str, said: str) -> None:
+def test_an_error_in_the_file_of_endpoints_is_reported_with_its_place(explain: Explain, text: str, said: str) -> None:
     code, out, errors = explain(endpoints=text)
     assert (code, out, len(errors)) == (1, "", 2)
     assert errors[0].startswith(said)
 
 
-def test_where_no_fact_is_known_that_is_said(explain: Explain) -> None:
+def test_an_unknown_fact_without_any_known_ones_is_an_error(explain: Explain) -> None:
     endpoints = "endpoints: [{name: a, address: h, port: 1, facts: {price: 1}}]"
     errors = explain(endpoints=endpoints, config="plugins: [{type: queue-scorer}]")[2]
     assert errors[0].endswith("the configuration has no fact 'price' of endpoints; it has to do with no such facts")
 
 
-def test_all_that_is_wrong_in_both_files_is_told_at_once(explain: Explain) -> None:
+def test_all_errors_in_both_files_are_reported_at_once(explain: Explain) -> None:
     code, _, errors = explain(request="[]", endpoints="endpoints:\n  - {name: a}\n  - {port: 0}")
     assert (code, errors[-1]) == (1, "6 errors"), errors
 
@@ -672,7 +677,7 @@ def test_wrong_usage_is_2(
     assert said in capsys.readouterr().err
 
 
-def test_warnings_and_faults_of_the_configuration_are_told_as_by_check(explain: Explain) -> None:
+def test_warnings_and_errors_of_the_configuration_are_reported_as_by_check(explain: Explain) -> None:
     code, out, errors = explain(endpoints=TWO_IDLE, config="plugins: [{type: queue-scorr}]")
     assert (code, out) == (1, "")
     assert "did you mean 'queue-scorer'?" in errors[0]
@@ -685,7 +690,7 @@ def test_warnings_and_faults_of_the_configuration_are_told_as_by_check(explain: 
 # -- the output
 
 
-def test_on_a_terminal_it_is_in_colour_and_says_the_same(explained: Explained, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_terminal_the_text_is_styled_and_the_same(explained: Explained, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLUMNS", "300")
     monkeypatch.delenv("NO_COLOR", raising=False)
@@ -696,15 +701,15 @@ def test_on_a_terminal_it_is_in_colour_and_says_the_same(explained: Explained, m
     assert plain == as_tables(content, terminal=False)
 
 
-def test_text_of_the_request_is_no_markup(explain: Explain) -> None:
+def test_text_of_the_request_is_not_read_as_markup(explain: Explain) -> None:
     out = explain(request={"model": "[red]:smile:", "prompt": "Hello"}, endpoints=TWO_IDLE)[1]
     assert "for the model '[red]:smile:'" in out
 
 
 def test_half_a_character_in_the_request_is_written_as_an_escape(explain: Explain, explained: Explained) -> None:
     request = '{"model": "\\ud800", "lora_path": "\\ud801", "prompt": "Hello"}'
-    told = explained(request=request, endpoints=TWO_IDLE)["request"]
-    assert (told["model"], told["adapter"]) == ("\\ud800", "\\ud801")
+    data = explained(request=request, endpoints=TWO_IDLE)["request"]
+    assert (data["model"], data["adapter"]) == ("\\ud800", "\\ud801")
     assert explain(request=request, endpoints=TWO_IDLE)[0] == 0
 
 
@@ -738,6 +743,6 @@ def test_every_key_of_the_json_is_documented(explained: Explained) -> None:
                 yield from keys(item)
 
     refused = explained(endpoints=LABELLED.replace("TIER", "iron"), config=ROLES)
-    told = {*keys(explained(endpoints=THREE)), *keys(refused), "plugin", "extension_point", "cause"}
+    data = {*keys(explained(endpoints=THREE)), *keys(refused), "plugin", "extension_point", "cause"}
     scorers = {"queue-scorer", "kv-cache-utilization-scorer", "prefix-cache-scorer"}
-    assert {key for key in told - scorers if f"`{key}`" not in section} == set()
+    assert {key for key in data - scorers if f"`{key}`" not in section} == set()

@@ -40,7 +40,7 @@ def sets(*arguments: str) -> list[str]:
         ([], []),
     ],
 )  # fmt: skip
-def test_a_flag_is_the_setting_that_it_is_called_here(arguments: list[str], expected: list[str]) -> None:
+def test_a_flag_sets_the_corresponding_setting(arguments: list[str], expected: list[str]) -> None:
     assert sets(*arguments) == expected
 
 
@@ -60,22 +60,22 @@ def test_a_whole_command_line_of_theirs_gives_a_configuration_that_loads() -> No
     assert settings.transports.ext_proc.limits.message_bytes == 25_000_000
 
 
-@pytest.mark.parametrize("name", go_flags.WITHOUT_EFFECT)
+@pytest.mark.parametrize("name", go_flags.IGNORED)
 def test_a_flag_without_effect_says_so(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     sets(f"--{name}=x")
-    assert capsys.readouterr().err == f"pointsman: --{name} has no effect: {go_flags.WITHOUT_EFFECT[name]}\n"
+    assert capsys.readouterr().err == f"pointsman: --{name} has no effect: {go_flags.IGNORED[name]}\n"
 
 
-@pytest.mark.parametrize("name", go_flags.REFUSED)
-def test_a_flag_that_can_not_be_served_is_refused_with_a_hint(name: str) -> None:
-    with pytest.raises(UsageError, match=f"--{name} is not supported: {go_flags.REFUSED[name][0]}"):
+@pytest.mark.parametrize("name", go_flags.UNSUPPORTED)
+def test_an_unsupported_flag_is_rejected_with_a_hint(name: str) -> None:
+    with pytest.raises(UsageError, match=f"--{name} is not supported: {go_flags.UNSUPPORTED[name][0]}"):
         sets(f"--{name}", "VersionTLS13")
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [(name, value) for name, (_, ok) in go_flags.REFUSED.items() for value in ok]
+    ("name", "value"), [(name, value) for name, (_, ok) in go_flags.UNSUPPORTED.items() for value in ok]
 )
-def test_a_flag_that_can_not_be_served_may_ask_for_nothing(name: str, value: str) -> None:
+def test_an_unsupported_flag_may_ask_for_nothing(name: str, value: str) -> None:
     assert sets(f"--{name}={value}") == [f"{OURS}.enabled=true"]
 
 
@@ -86,6 +86,6 @@ def test_a_flag_that_can_not_be_served_may_ask_for_nothing(name: str, value: str
         (["--secure-serving=maybe"], "--secure-serving maybe: expected true or false"),
     ],
 )
-def test_a_value_that_can_not_be_read_is_refused(arguments: list[str], message: str) -> None:
+def test_an_invalid_value_is_rejected(arguments: list[str], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         sets(*arguments)

@@ -61,7 +61,7 @@ def test_markdown_is_the_page_whatever_is_installed(capsys: pytest.CaptureFixtur
     assert printed(capsys, "plugins", "--markdown") == (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
 
 
-def test_one_type_is_told_in_full(capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_type_is_described_in_full(capsys: pytest.CaptureFixture[str]) -> None:
     out = printed(capsys, "plugins", "prefix-cache")
     for text in (
         "Each\ninstance has its own memory", "Scorer, Producer, OnScheduled", "hashBlockSize", "LRUIndexerSize",

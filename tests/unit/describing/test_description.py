@@ -80,7 +80,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]:
-    """Makes the catalogue see entry points `name: (value, package)`, and modules `stranger_…` with a text."""
+    """Makes the catalogue see entry points `name: (value, package)`, and modules `third_party_…` with a text."""
     monkeypatch.syspath_prepend(tmp_path)
 
     def installed(points: dict[str, tuple[str, str]], **modules: str) -> None:
@@ -134,7 +134,7 @@ def test_every_example_on_the_page_is_one_of_them() -> None:
     assert all(f"```yaml\n{one.example}```" in text for one in ALL)
 
 
-def test_a_type_is_described_with_all_that_is_known_of_it() -> None:
+def test_a_description_has_everything_that_is_known_about_a_type() -> None:
     one = about("prefix-cache")
     assert (one.type, one.origin, one.category, one.stability) == ("prefix-cache", "built in", "affinity", "beta")
     assert one.extension_points == ["Scorer", "Producer", "OnScheduled"]
@@ -158,7 +158,7 @@ def test_facts_that_depend_on_parameters_are_those_of_the_example() -> None:
     assert about("inflight-load-producer").wants[0].name == "prefix-hits"
 
 
-def test_what_stands_below_a_parameter_is_described_with_its_path() -> None:
+def test_a_nested_parameter_is_described_with_its_path() -> None:
     keys = [parameter.key for parameter in about("match-profile-picker").parameters]
     assert {"rules", "rules[].profile", "rules[].promptTokens.min"} <= set(keys)
     (profile,) = [p for p in about("match-profile-picker").parameters if p.key == "rules[].profile"]
@@ -228,7 +228,7 @@ GOOD = '''
 
 
 def test_installed_types_are_described_with_their_package(install: Callable[..., None]) -> None:
-    install({"good-scorer": ("stranger_good:Good", "acme")}, stranger_good=GOOD)
+    install({"good-scorer": ("third_party_good:Good", "acme")}, third_party_good=GOOD)
     (one,), broken = installed_types(catalogue())
     assert (one.type, one.origin, one.stability, one.aliases, broken) == ("good-scorer", "acme 1.0", "alpha", (), [])
     assert about("good-scorer") == one
@@ -249,19 +249,19 @@ def test_installed_types_are_described_with_their_package(install: Callable[...,
     ],
 )  # fmt: skip
 def test_a_broken_one_does_not_stop_the_rest(install: Callable[..., None], source: str, reason: str) -> None:
-    points = {"bad": ("stranger_bad:Bad", "umbrella"), "good-scorer": ("stranger_good:Good", "acme")}
-    install(points, stranger_good=GOOD, stranger_bad=source)
+    points = {"bad": ("third_party_bad:Bad", "umbrella"), "good-scorer": ("third_party_good:Good", "acme")}
+    install(points, third_party_good=GOOD, third_party_bad=source)
     (one,), (bad,) = installed_types(catalogue())
     assert (one.type, bad.type, bad.packages, reason in bad.reason) == ("good-scorer", "bad", ["umbrella 1.0"], True)
 
 
-def test_two_packages_with_one_type_are_told(install: Callable[..., None]) -> None:
+def test_two_packages_with_one_type_are_reported(install: Callable[..., None]) -> None:
     install({"twice@1": ("a:A", "acme"), "twice@2": ("b:B", "umbrella")})
     types, (one,) = installed_types(catalogue())
     assert (types, one.packages, "several packages" in one.reason) == ([], ["acme 1.0", "umbrella 1.0"], True)
 
 
-def test_an_installed_type_that_a_built_in_one_hides_is_told(install: Callable[..., None]) -> None:
+def test_an_installed_type_hidden_by_a_built_in_one_is_reported(install: Callable[..., None]) -> None:
     install({"queue-scorer": ("a:A", "acme")})
     _, (one,) = installed_types(catalogue())
     assert (one.type, "built-in" in one.reason) == ("queue-scorer", True)

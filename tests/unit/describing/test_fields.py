@@ -85,7 +85,7 @@ def test_every_kind_of_field_is_tried_here() -> None:
         ("path", "like `^/`"), ("wait", "at least 100ms"), ("maybe", "more than 0s"),
     ],
 )  # fmt: skip
-def test_bounds_are_said_in_words(name: str, words: str) -> None:
+def test_bounds_are_put_in_words(name: str, words: str) -> None:
     assert range_in_words(Params.model_fields[name]) == words
 
 
@@ -100,11 +100,11 @@ def test_a_default_is_as_yaml_has_it(name: str, default: object) -> None:
     assert default_of(Params, name) == default
 
 
-def test_a_secret_default_is_not_told() -> None:
+def test_a_secret_default_is_not_shown() -> None:
     assert "hidden" not in str(default_of(Params, "secret"))
 
 
-def test_a_default_that_is_no_json_is_none() -> None:
+def test_a_default_that_is_not_json_is_none() -> None:
     class Odd(PluginParams):
         thing: Any = Field(default_factory=object)
 
