@@ -16,10 +16,10 @@ test: $(DONE) wheelhouse  ## the tests, in under four minutes on two cores
 	$(MAKE) --no-print-directory -j2 test-machine test-sockets
 
 test-machine:  # the two run beside each other: one computes, the other mostly waits
-	$(BIN)/python -m pytest tests/unit tests/contract tests/wiring tests/config
+	$(BIN)/python -m pytest tests/unit tests/contract tests/config
 
 test-sockets:
-	$(BIN)/python -m pytest tests/integration tests/e2e
+	$(BIN)/python -m pytest tests/wiring tests/integration tests/e2e
 
 test-all: $(DONE) wheelhouse  ## with the long ones (mutations, wheels, soak, fuzzing), and branch coverage
 	rm -f .coverage .coverage.*
@@ -29,10 +29,10 @@ test-all: $(DONE) wheelhouse  ## with the long ones (mutations, wheels, soak, fu
 	$(BIN)/coverage report --fail-under=95 --include='app/domain/*,app/extension/*,app/scheduling/*,app/routing/*,app/settings/*'
 
 test-all-machine:
-	$(BIN)/coverage run -m pytest -m '' tests/unit tests/contract tests/wiring tests/config
+	$(BIN)/coverage run -m pytest -m "" tests/unit tests/contract tests/config
 
 test-all-sockets:
-	$(BIN)/coverage run -m pytest -m '' tests/integration tests/e2e
+	$(BIN)/coverage run -m pytest -m "" tests/wiring tests/integration tests/e2e
 
 fuzz: $(DONE)  ## a hundred thousand random inputs, without coverage
 	$(BIN)/python -m pytest -m fuzz

@@ -90,6 +90,7 @@ def differing(one: Mapping[str, Ending], other: Mapping[str, Ending]) -> Mapping
     return {name: (one[name], other[name]) for name in one if one[name] != other[name]}
 
 
+@pytest.mark.slow
 async def test_what_check_refuses_serve_refuses_with_the_same_words(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -98,6 +99,7 @@ async def test_what_check_refuses_serve_refuses_with_the_same_words(
     assert {name for name, (code, _) in endings.items() if code != 1} == set()
 
 
+@pytest.mark.slow
 async def test_what_check_accepts_serve_runs_with_the_same_warnings_and_ends_in_peace(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -31,9 +31,10 @@ async def test_a_request_in_flight_is_finished_before_the_server_stops() -> None
 
 async def test_a_server_that_stops_takes_no_new_connection() -> None:
     async with fake_engine(says()) as engine, running(ports=[engine.port]) as app:
+        url = f"{app.url}/v1/chat/completions"
         await app.drain(1.0)
         with pytest.raises(aiohttp.ClientConnectorError):
-            await _text(app.chat())
+            await _text(app.client.post(url, json={}))
 
 
 async def test_a_request_that_does_not_end_in_time_is_broken_off() -> None:

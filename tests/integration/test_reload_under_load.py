@@ -155,6 +155,7 @@ async def reloads(app: Reloadable, load: Load, ports: list[int], count: int) -> 
     return past
 
 
+@pytest.mark.slow
 async def test_fifty_reloads_fail_no_request_and_leave_nothing_behind(tmp_path: Path) -> None:
     async with AsyncExitStack() as stack:
         ports = [(await stack.enter_async_context(fake_engine(stream))).port for _ in range(3)]

@@ -587,5 +587,9 @@ async def test_one_decision_object_for_two_requests_at_once_counts_twice() -> No
     decided = setup.router.pipeline.scheduler.schedule(make_request(), setup.pool.candidates())
     setup.router.pipeline.scheduler._picker.conclusion = decided  # type: ignore[attr-defined]
     async with setup.router.route(make_request()) as one, setup.router.route(make_request()) as other:
-        assert (setup.in_flight.total, one.decision == other.decision, one.decision is other.decision) == (2, True, False)
+        assert (setup.in_flight.total, one.decision == other.decision, one.decision is other.decision) == (
+            2,
+            True,
+            False,
+        )
     assert setup.in_flight.total == 0
