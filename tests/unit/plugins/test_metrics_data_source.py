@@ -107,7 +107,7 @@ async def test_a_page_is_fetched(server: Endpoint, http: PooledHttpClient) -> No
     [
         pytest.param("/missing", "404", id="404"),
         pytest.param("/failing", "500", id="500"),
-        pytest.param("/html", "no page of metrics", id="HTML"),
+        pytest.param("/html", "not a metrics page", id="HTML"),
         pytest.param("/moved", "302", id="redirect"),
         pytest.param("/cut-off", "cut-off", id="connection closed"),
     ],
