@@ -32,10 +32,11 @@ test-all-machine:
 	$(BIN)/coverage run -m pytest -m "" tests/unit tests/contract tests/config
 
 test-all-sockets:
-	$(BIN)/coverage run -m pytest -m "" tests/wiring tests/integration tests/e2e
+	$(BIN)/coverage run -m pytest -m "not fuzz" tests/wiring tests/integration tests/e2e
+	$(BIN)/python -m pytest -m fuzz -o faulthandler_timeout=900 tests/integration  # coverage would make it four times as long
 
 fuzz: $(DONE)  ## a hundred thousand random inputs, without coverage
-	$(BIN)/python -m pytest -m fuzz
+	$(BIN)/python -m pytest -m fuzz -o faulthandler_timeout=900
 
 check:  ## lint, types and import contracts
 	$(MAKE) --no-print-directory -j2 lint types imports
