@@ -23,8 +23,9 @@ class OverrideTooLateError(Exception):
         self.provider = provider
 
     def __str__(self) -> str:
+        what = getattr(self.provider, "label", "") or self.provider
         return (
-            f"{self.provider} has been used, so an override would not reach what was built with it; "
+            f"{what} has been used, so an override would not reach what was built with it; "
             "override it before the first use, or take a fresh container"
         )
 
@@ -34,6 +35,8 @@ class _Overridable:
 
     used = False
     """Whether it has given anything."""
+    label = ""
+    """What it is called in its container."""
     rebuild: Callable[[], None] | None = None
     """Forgets all that was built in its container."""
 
@@ -82,8 +85,16 @@ class Plugins(providers.Aggregate[Any]):
     """The plugins by their configured names, which may be any text."""
 
     def __getitem__(self, name: str) -> Single[Any]:
+        """The provider of the plugin `name`. Raises `KeyError`."""
+        if name not in self.providers:
+            raise KeyError(f"no plugin is named {name!r}; there are {', '.join(map(str, self.providers))}")
         found: Single[Any] = self.providers[name]  # type: ignore[assignment]
         return found
+
+    def reset_override(self) -> None:
+        """Ends all overrides of plugins."""
+        for provider in self.providers.values():
+            provider.reset_override()
 
 
 def connect(container: containers.Container) -> None:
@@ -99,6 +110,12 @@ def connect(container: containers.Container) -> None:
 
     for provider in own:
         provider.rebuild = rebuild
+    for name, named in container.providers.items():
+        if isinstance(named, _Overridable):
+            named.label = str(name)
+        if isinstance(named, Plugins):
+            for plugin in named.providers:
+                named[str(plugin)].label = f"plugins[{plugin!r}]"
 
 
 def give(container: containers.Container, **values: object) -> None:

@@ -199,7 +199,9 @@ USES: dict[str, Callable[[GenerationContainer], Any]] = {
 def test_overriding_a_plugin_after_its_first_use_raises(use: Callable[[GenerationContainer], Any]) -> None:
     container = container_of(TWO_PROFILES)
     use(container)
-    with pytest.raises(OverrideTooLateError, match="override it before the first use"):
+    with pytest.raises(
+        OverrideTooLateError, match=r"plugins\['shared'\] has been used.*override it before the first use"
+    ):
         container.plugins["shared"].override(Favourite("x"))
 
 
@@ -245,3 +247,17 @@ def test_taking_back_an_override_brings_back_the_real_thing() -> None:
     container.plugins["shared"].reset_override()
     assert (first, type(container.plugins["shared"]()).__name__) == ("y", "QueueScorer")
     assert all(profile._scorers[0].plugin is container.plugins["shared"]() for profile in container.profiles().values())
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["of the container", "of the plugins"])
+def test_taking_back_all_overrides_takes_back_those_of_plugins(whole: bool) -> None:
+    container = container_of(TWO_PROFILES)
+    container.plugins["shared"].override(Favourite("y"))
+    first = pick(container)
+    (container if whole else container.plugins).reset_override()
+    assert (first, type(container.plugins["shared"]()).__name__) == ("y", "QueueScorer")
+
+
+def test_a_plugin_that_does_not_exist_can_not_be_overridden() -> None:
+    with pytest.raises(KeyError, match="no plugin is named 'shred'; there are shared"):
+        container_of(TWO_PROFILES).plugins["shred"].override(Favourite("y"))
