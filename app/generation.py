@@ -16,12 +16,11 @@ import structlog
 
 from app.domain.named import Named
 from app.domain.status import EndpointStatus
-from app.extension import Lifecycle
 from app.fleet.discovery import FIRST_LIST, DiscoveryRunner
 from app.fleet.monitor import FleetMonitor
 from app.fleet.pool import EndpointPool
 from app.inheritance import hand_over
-from app.lifecycle import Component, Components
+from app.lifecycle import lifecycles
 from app.routing.pipeline import OpenRoutes
 from app.transports.admin.server import AdminPages
 from app.transports.http.service import HttpService
@@ -109,9 +108,7 @@ class Generation:
         self._listeners = tuple(listeners)
         self._registries = registries
         self._on_reload = tuple(on_reload)
-        self._alive = Components(
-            Component(name, plugin.start, plugin.stop) for name, plugin in plugins if isinstance(plugin, Lifecycle)
-        )
+        self._alive = lifecycles(plugins)
 
     async def start(self, predecessor: Generation | None = None) -> None:
         """Starts the plugins and waits for the first list of endpoints. Nothing serves it yet.

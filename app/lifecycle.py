@@ -6,8 +6,12 @@ import asyncio
 import signal
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import structlog
+
+from app.domain.named import Named
+from app.extension import Lifecycle
 
 log = structlog.get_logger("pointsman")
 
@@ -59,6 +63,13 @@ class Components:
                 if _cancellations() > cancellations:
                     raise
                 log.exception("could not stop", component=component.name, error=f"{type(error).__name__}: {error}")
+
+
+def lifecycles(plugins: Iterable[Named[Any]]) -> Components:
+    """Those of the plugins that start and stop."""
+    return Components(
+        Component(name, plugin.start, plugin.stop) for name, plugin in plugins if isinstance(plugin, Lifecycle)
+    )
 
 
 class ProcessState:

@@ -138,6 +138,7 @@ class GenerationContainer(containers.DeclarativeContainer):
             keep_alive=settings.provided.transports.http.timeouts.endpoint_keep_alive,
         ),
         tls=client_tls,
+        hold_stream_head=settings.provided.transports.http.hold_stream_head,
     )
     http = Single(
         HttpService,

@@ -170,4 +170,4 @@ def make_decision(*picked: Endpoint | str, profile: str = "default") -> Decision
 
 def make_outcome(ending: Ending = Ending.COMPLETED, *, status: int = 200) -> Outcome:
     """The outcome of a request that took one second."""
-    return Outcome(ending, 1.0, status=status, first_byte=0.1)
+    return Outcome(ending, 1.0, status=status, head=0.05, first_token=0.1)

@@ -21,7 +21,7 @@ from app.domain.facts import AnyFactKey
 from app.domain.request import InferenceRequest, RawRequest
 from app.extension.fleet import Discovery, Extractor, MetricsSource, ScrapeError
 from app.extension.parsing import Parser
-from app.extension.requests import OnFinished, OnFirstByte, OnScheduled, Producer
+from app.extension.requests import OnFinished, OnFirstToken, OnScheduled, Producer, observes_first_token
 from app.extension.scheduling import Filter, Picker, ProfilePicker, Scorer
 from pointsman.builders import FakePool, make_candidates, make_decision, make_endpoint, make_outcome, make_request
 
@@ -145,8 +145,8 @@ def check_producer(plugin: Producer, produced: Iterable[AnyFactKey]) -> None:
         decision = make_decision(*candidates)
         if isinstance(plugin, OnScheduled):
             plugin.on_scheduled(with_facts, decision)
-        if isinstance(plugin, OnFirstByte):
-            plugin.on_first_byte(with_facts, decision)
+        if isinstance(plugin, OnFirstToken) and observes_first_token(plugin):
+            plugin.on_first_token(with_facts, decision)
         if isinstance(plugin, OnFinished):
             plugin.on_finished(with_facts, decision, make_outcome())
 

@@ -25,7 +25,7 @@ from app.catalogue.loading import (
     package_of,
     source_of,
 )
-from app.catalogue.signatures import check_methods
+from app.catalogue.signatures import check_methods, check_renamed
 from app.extension import (
     AnyFactKey,
     Clock,
@@ -35,11 +35,12 @@ from app.extension import (
     Filter,
     HttpClient,
     InFlight,
+    InFlightListener,
     Lifecycle,
     MetricsRegistry,
     MetricsSource,
     OnFinished,
-    OnFirstByte,
+    OnFirstToken,
     OnRefused,
     OnScheduled,
     Parser,
@@ -53,12 +54,13 @@ from app.extension import (
     Scorer,
 )
 from app.extension.marker import PluginMark, mark_of
+from app.extension.requests import observes_first_token
 from app.settings.errors import did_you_mean
 
 ENTRY_POINT_GROUP = "pointsman.plugins"
 
 EXTENSION_POINTS: Sequence[type] = (
-    ProfilePicker, Filter, Scorer, Picker, Producer, OnScheduled, OnFirstByte, OnFinished, OnRefused, Parser,
+    ProfilePicker, Filter, Scorer, Picker, Producer, OnScheduled, OnFirstToken, OnFinished, OnRefused, Parser,
     Discovery, MetricsSource, Extractor, Lifecycle,
 )  # fmt: skip
 
@@ -211,13 +213,15 @@ def _types_below(package: ModuleType) -> Mapping[str, PluginType]:
 
 def describe(cls: type, address: str) -> PluginType:
     """The plugin type of the class at `address`. Raises `PluginTypeError` if the class can't be a plugin."""
+    check_renamed(cls, address)
     mark = mark_of(cls) or PluginMark(address)
     points = [point for point in EXTENSION_POINTS if _implements(cls, point)]
     if not set(points) - {Lifecycle}:
         raise PluginTypeError(
             f"the class {address} implements no extension point", "does it have a method such as score?"
         )
-    check_methods(cls, points, address)
+    listeners = [InFlightListener] if isinstance(cls, InFlightListener) else []
+    check_methods(cls, [*points, *listeners], address)
     params: type[PluginParams] = NoParams
     argument: str | None = None
     services: dict[str, Any] = {}
@@ -249,6 +253,8 @@ def _constructor(cls: type, address: str) -> Iterator[tuple[str, Any, bool]]:
 
 def _implements(cls: type, point: type) -> bool:
     """Whether `cls` defines the methods of `point`. Attributes that its constructor sets do not count."""
+    if point is OnFirstToken and not observes_first_token(cls):
+        return False
     members = {name for name in vars(point) if not name.startswith("_")}
     return all(callable(getattr(cls, member, None)) for member in members)
 

@@ -22,6 +22,15 @@ _CLASS_METHODS: Mapping[type, Sequence[str]] = {ProfilePicker: ("profile_names",
 """Methods that are called before the plugin is built, and so must be class methods, by extension point."""
 
 
+def check_renamed(cls: type, address: str) -> None:
+    """Raises `PluginTypeError` if `cls` has a method that is not called any more because its name changed."""
+    renamed = [("on_first_byte", True), ("on_responded", hasattr(cls, "on_entered") and hasattr(cls, "on_left"))]
+    for name, is_ours in renamed:
+        if is_ours and callable(getattr(cls, name, None)):
+            message = f"the method {name} of {address} is never called; it is on_first_token now"
+            raise PluginTypeError(message, "it is called at the first content of a response, and no longer at its head")
+
+
 def check_methods(cls: type, points: Iterable[type], address: str) -> None:
     """Checks the methods of `cls` that belong to `points`. Raises `PluginTypeError` for the first that can't be called.
 

@@ -39,6 +39,9 @@ def add(parser: argparse.ArgumentParser) -> None:
         default=options.decode_tokens_per_second,
         help="output tokens per second and request",
     )
+    parser.add_argument(
+        "--early-heads", action="store_true", help="send heads of event streams at accept, not with the first token"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -59,6 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
                 seed=arguments.seed,
                 host=arguments.host,
                 port=arguments.port + number if arguments.port else 0,
+                early_heads=arguments.early_heads,
                 engine=engine,
             )
         )

@@ -27,7 +27,14 @@ class Outcome:
     """Whether the request ended with this attempt. If not, it is retried or rejected."""
     status: int | None = None
     """HTTP status of the response from the endpoint."""
-    first_byte: float | None = None
+    head: float | None = None
+    """Time to the response head, which engines may send long before the first token."""
+    first_token: float | None = None
+    """Time to the first content of the response. None for error responses."""
+    first_token_exact: bool = True
+    """False if the proxy does not pass on bodies as they arrive, so that `first_token` is the time of the head."""
+    time_per_output_token: float | None = None
+    """Mean time between two tokens of an event stream, None if it has fewer than two or the first is not exact."""
     attempts: int = 1
     response_bytes: int = 0
     usage: Usage | None = None

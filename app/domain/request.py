@@ -12,6 +12,9 @@ from app.domain.facts import NO_FACTS, Facts
 BYTES_PER_TOKEN = 4
 """Estimate used instead of a tokenizer: a token is four bytes of UTF-8."""
 
+MEDIA_TOKENS = 256
+"""Estimated tokens of an image, clip or file. Engines use some hundreds for each."""
+
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
@@ -59,6 +62,8 @@ class InferenceRequest:
     max_output_tokens: int | None = None
     size: int = 0
     """Size of the body in bytes as received, before decompression."""
+    media: int = 0
+    """Images, clips and files in the prompts; each takes `MEDIA_TOKENS * BYTES_PER_TOKEN` bytes of them."""
     facts: Facts = field(default=NO_FACTS)
 
     @property
@@ -85,5 +90,6 @@ class InferenceRequest:
             self.streaming,
             self.max_output_tokens,
             self.size,
+            self.media,
             facts,
         )

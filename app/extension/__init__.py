@@ -11,7 +11,7 @@ from app.domain.errors import BadRequestError, RoutingError, SaturatedError
 from app.domain.facts import AnyFactKey, EndpointFactKey, FactKey, Facts
 from app.domain.metrics import EndpointMetrics
 from app.domain.outcome import Ending, Outcome
-from app.domain.request import BYTES_PER_TOKEN, InferenceRequest, RawRequest
+from app.domain.request import BYTES_PER_TOKEN, MEDIA_TOKENS, InferenceRequest, RawRequest
 from app.extension.declarations import (
     FactDeclaration,
     KnownEngines,
@@ -23,12 +23,15 @@ from app.extension.declarations import (
 )
 from app.extension.facts import (
     ACTIVE_ADAPTERS,
+    EXPECTED_TTFT,
     IN_FLIGHT_REQUESTS,
     IN_FLIGHT_TOKENS,
     KV_CACHE_USAGE,
+    PREFILL_RATE,
     PREFIX_HITS,
     PREFIX_SHAPE,
     RUNNING,
+    TOKEN_LOAD,
     UNCACHED_TOKENS,
     WAITING,
     WAITING_ADAPTERS,
@@ -42,10 +45,11 @@ from app.extension.fleet import (
     MetricsSource,
     ScrapeError,
 )
+from app.extension.inspection import InspectsEndpoints
 from app.extension.marker import plugin
 from app.extension.params import Duration, PluginParams, PluginRef
 from app.extension.parsing import Parser
-from app.extension.requests import Lifecycle, OnFinished, OnFirstByte, OnRefused, OnScheduled, Producer, Successor
+from app.extension.requests import Lifecycle, OnFinished, OnFirstToken, OnRefused, OnScheduled, Producer, Successor
 from app.extension.scheduling import Filter, Keep, Picker, ProfilePicker, Scorer, Scores
 from app.extension.services import (
     Clock,
@@ -64,13 +68,17 @@ __all__ = [
     "ACTIVE_ADAPTERS",
     "BYTES_PER_TOKEN",
     "ENGINE_LABEL",
+    "EXPECTED_TTFT",
     "IN_FLIGHT_REQUESTS",
     "IN_FLIGHT_TOKENS",
     "KV_CACHE_USAGE",
+    "MEDIA_TOKENS",
+    "PREFILL_RATE",
     "PREFIX_HITS",
     "PREFIX_SHAPE",
     "ROLE_LABEL",
     "RUNNING",
+    "TOKEN_LOAD",
     "UNCACHED_TOKENS",
     "WAITING",
     "WAITING_ADAPTERS",
@@ -100,6 +108,7 @@ __all__ = [
     "InFlight",
     "InFlightListener",
     "InferenceRequest",
+    "InspectsEndpoints",
     "Keep",
     "KnownEngines",
     "Lifecycle",
@@ -108,7 +117,7 @@ __all__ = [
     "MetricsSource",
     "NeedsFacts",
     "OnFinished",
-    "OnFirstByte",
+    "OnFirstToken",
     "OnRefused",
     "OnScheduled",
     "Outcome",

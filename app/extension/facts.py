@@ -22,6 +22,7 @@ class PrefixShape:
 
 _PREFIX_PRODUCER = "approx-prefix-cache-producer"
 _LOAD_PRODUCER = "inflight-load-producer"
+_QUEUE_PRODUCER = "token-load-producer"
 _EXTRACTOR = "core-metrics-extractor"
 
 PREFIX_HITS = EndpointFactKey("prefix-hits", _PREFIX_PRODUCER)
@@ -38,6 +39,15 @@ IN_FLIGHT_TOKENS = EndpointFactKey("in-flight-tokens", _LOAD_PRODUCER)
 
 UNCACHED_TOKENS = EndpointFactKey("uncached-tokens", _LOAD_PRODUCER)
 """Estimated tokens of this request that an endpoint would have to process, less those that it has cached."""
+
+TOKEN_LOAD = EndpointFactKey("token-load", _QUEUE_PRODUCER)
+"""Tokens of prompts that an endpoint has yet to process before a new request's turn comes. Live."""
+
+PREFILL_RATE = EndpointFactKey("prefill-rate", _QUEUE_PRODUCER)
+"""Prompt tokens that an endpoint processes per second, as learnt. Live."""
+
+EXPECTED_TTFT = EndpointFactKey("expected-ttft", _QUEUE_PRODUCER)
+"""Expected seconds until the first token of this request, for each endpoint. Live."""
 
 WAITING = EndpointFactKey("WaitingQueueSize", _EXTRACTOR)
 """The column `candidates.waiting`. A plugin that reads the column declares that it needs this fact."""

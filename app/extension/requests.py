@@ -10,7 +10,7 @@ from app.domain.errors import RoutingError
 from app.domain.facts import AnyFactKey
 from app.domain.outcome import Outcome
 from app.domain.request import InferenceRequest
-from app.extension.services import Pool
+from app.extension.services import InFlightListener, Pool
 
 
 @runtime_checkable
@@ -33,11 +33,20 @@ class OnScheduled(Protocol):
 
 
 @runtime_checkable
-class OnFirstByte(Protocol):
-    """Called when the response begins. Must not block."""
+class OnFirstToken(Protocol):
+    """Called at the first content of the response: the first token of a stream, else the first byte of the body.
 
-    def on_first_byte(self, request: InferenceRequest, decision: Decision) -> None:
+    Behind a proxy that does not pass on bodies as they arrive, it is called at the response head. Error responses have
+    no content. Must not block.
+    """
+
+    def on_first_token(self, request: InferenceRequest, decision: Decision) -> None:
         """Called at most once per request."""
+
+
+def observes_first_token(plugin: object) -> bool:
+    """Whether a plugin, or its class, is an `OnFirstToken`. The method of an `InFlightListener` has the same name."""
+    return isinstance(plugin, OnFirstToken) and not isinstance(plugin, InFlightListener)
 
 
 @runtime_checkable

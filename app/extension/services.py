@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import Path
 from ssl import SSLContext
-from typing import NewType, Protocol, TypeVar
+from typing import NewType, Protocol, TypeVar, runtime_checkable
 
 from prometheus_client import CollectorRegistry
 
@@ -90,14 +90,21 @@ class EndpointsFiles(Protocol):
         """
 
 
+@runtime_checkable
 class InFlightListener(Protocol):
-    """Follows the decisions in flight. Its methods are called in one step of the event loop and must not block."""
+    """Follows the decisions in flight. Its methods are called in one step of the event loop and must not block.
+
+    A plugin may be one itself. Then its `on_first_token` is called as described here, and not as an `OnFirstToken`.
+    """
 
     def on_entered(self, request: InferenceRequest, decision: Decision) -> None:
         """A decision was made: the request goes to its endpoints. The object `decision` stays the same to its end."""
 
-    def on_responded(self, decision: Decision) -> None:
-        """The endpoint began to respond; called at most once."""
+    def on_first_token(self, decision: Decision, exact: bool) -> None:
+        """The first content of the response arrived; called at most once.
+
+        Not `exact`: only its head did, since the proxy does not pass on bodies as they arrive.
+        """
 
     def on_left(self, decision: Decision) -> None:
         """The attempt ended, however it ended; called exactly once."""

@@ -8,6 +8,9 @@ from app.domain.decision import Decision
 from app.domain.errors import RoutingError
 from app.domain.outcome import Outcome
 from app.domain.request import InferenceRequest
+from app.domain.usage import Usage
+
+_UNKNOWN = Usage()
 
 
 class AccessLog:
@@ -20,6 +23,7 @@ class AccessLog:
         """Logs a request that ended with this attempt. An attempt that was followed by another is not logged."""
         if not outcome.final:
             return
+        usage = outcome.usage or _UNKNOWN
         self._log.info(
             "request",
             id=request.id,
@@ -30,9 +34,16 @@ class AccessLog:
             status=outcome.status,
             ending=str(outcome.ending),
             attempts=outcome.attempts,
-            first_byte_ms=None if outcome.first_byte is None else round(outcome.first_byte * 1000, 1),
-            duration_ms=round(outcome.duration * 1000, 1),
+            streaming=request.streaming,
+            head_ms=_milliseconds(outcome.head),
+            ttft_ms=_milliseconds(outcome.first_token),
+            **({} if outcome.first_token_exact else {"ttft_from": "head"}),
+            tpot_ms=_milliseconds(outcome.time_per_output_token),
+            duration_ms=_milliseconds(outcome.duration),
             bytes=outcome.response_bytes,
+            prompt_tokens=usage.prompt_tokens,
+            output_tokens=usage.completion_tokens,
+            cached_tokens=usage.cached_tokens,
         )
 
     def on_refused(self, request: InferenceRequest, error: RoutingError) -> None:
@@ -45,3 +56,7 @@ class AccessLog:
             error=type(error).__name__,
             reason=str(error),
         )
+
+
+def _milliseconds(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds * 1000, 1)

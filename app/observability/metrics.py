@@ -27,8 +27,11 @@ _DURATIONS = (
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60, 120, 180,
     240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600,
 )  # fmt: skip
-_FIRST_BYTES = (
+_FIRST_TOKENS = (
     0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60, 120
+)  # fmt: skip
+_OUTPUT_TOKENS = (
+    0.0005, 0.00205, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.125, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1, 2
 )  # fmt: skip
 _SIZES = tuple(float(2**power) for power in range(6, 31, 2))
 
@@ -59,8 +62,44 @@ class _Series(NamedTuple):
 
     requests: Count
     duration: Distribution
-    first_byte: Distribution
+    head: Distribution
+    first_token: Sequence[Distribution]
+    """Of requests that are not streaming, and of those that are."""
+    output_token: Distribution
     size: Distribution
+
+
+class _Times:
+    """The metrics of how a response proceeds."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.head = Distributions(
+            "pointsman_response_head_seconds",
+            "Time from the arrival of a request to the response head, which engines may send before the first token.",
+            _MODEL,
+            _FIRST_TOKENS,
+            registry,
+        )
+        self.first_token = Distributions(
+            "llm_d_epp_request_ttft_seconds",
+            "Time from the arrival of a request to the first token of its response.",
+            [*_MODEL, "streaming"],
+            _FIRST_TOKENS,
+            registry,
+        )
+        self.from_head = Counts(
+            "pointsman_ttft_from_head",
+            "Requests whose time to first token is that of the response head, since the proxy sends no bodies.",
+            [],
+            registry,
+        ).of()
+        self.output_token = Distributions(
+            "llm_d_epp_request_streaming_tpot_seconds",
+            "Mean time per output token of a streamed response, after the first token.",
+            _MODEL,
+            _OUTPUT_TOKENS,
+            registry,
+        )
 
 
 class RequestMetrics:
@@ -85,13 +124,7 @@ class RequestMetrics:
             _DURATIONS,
             registry,
         )
-        self._first_byte = Distributions(
-            "llm_d_epp_request_ttft_seconds",
-            "Time from the arrival of a request to the first byte of its response.",
-            _MODEL,
-            _FIRST_BYTES,
-            registry,
-        )
+        self._times = _Times(registry)
         self._size = Distributions("llm_d_epp_request_size_bytes", "Size of request bodies.", _MODEL, _SIZES, registry)
         self._token_counts = [
             Distributions(
@@ -128,8 +161,13 @@ class RequestMetrics:
         series.requests.value += 1
         series.duration.observe(outcome.duration)
         series.size.observe(request.size)
-        if outcome.first_byte is not None:
-            series.first_byte.observe(outcome.first_byte)
+        if outcome.head is not None:
+            series.head.observe(outcome.head)
+        if outcome.first_token is not None:
+            series.first_token[request.streaming].observe(outcome.first_token)
+            self._times.from_head.value += not outcome.first_token_exact
+        if outcome.time_per_output_token is not None:
+            series.output_token.observe(outcome.time_per_output_token)
         if outcome.usage is not None:
             self._tokens_of(request.model).observe(outcome.usage)
 
@@ -150,7 +188,9 @@ class RequestMetrics:
         found = _Series(
             self._requests.of(label),
             self._duration.of(label),
-            self._first_byte.of(label),
+            self._times.head.of(label),
+            [self._times.first_token.of(label, streaming) for streaming in ("false", "true")],
+            self._times.output_token.of(label),
             self._size.of(label),
         )
         if label == model:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from app.domain.errors import BadRequestError
 from app.domain.request import InferenceRequest, RawRequest
 from app.parsing.json_body import count_of, json_object, kind_of, model_of
-from app.parsing.prompts import of_messages
+from app.parsing.prompts import media_in, of_messages
 
 MESSAGES_PATHS = ("messages", "messages/count_tokens")
 
@@ -27,4 +27,5 @@ def parse_messages(raw: RawRequest) -> InferenceRequest:
         prompts=(prompt,),
         streaming=fields.get("stream") is True,
         max_output_tokens=count_of(fields, "max_tokens"),
+        media=media_in(messages),
     )

@@ -8,7 +8,7 @@ from functools import lru_cache
 from app.domain.errors import BadRequestError
 from app.domain.request import InferenceRequest, RawRequest
 from app.parsing.json_body import JsonObject, count_of, json_object, kind_of, model_of, text_or_none
-from app.parsing.prompts import of_messages, of_text_or_tokens
+from app.parsing.prompts import media_in, of_messages, of_text_or_tokens
 
 _PromptReader = Callable[[JsonObject], tuple[bytes, ...]]
 """Takes the fields of a body and returns its prompts. Raises `BadRequestError`."""
@@ -29,6 +29,7 @@ def parse_openai(raw: RawRequest) -> InferenceRequest:
         prompts=_prompts(read_prompts, fields),
         streaming=fields.get("stream") is True,
         max_output_tokens=count_of(fields, "max_completion_tokens", "max_tokens", "max_output_tokens"),
+        media=media_in(fields.get("messages")) + media_in(fields.get("input")),
     )
 
 

@@ -14,10 +14,7 @@ import orjson
 from xxhash import xxh3_128_digest
 
 from app.domain.errors import BadRequestError
-from app.domain.request import BYTES_PER_TOKEN
-
-MEDIA_TOKENS = 256
-"""Estimated tokens of an image, clip or file. Engines use some hundreds for each."""
+from app.domain.request import BYTES_PER_TOKEN, MEDIA_TOKENS
 
 _TOOLS = b"\x00tools\x00"
 _ROLE = b"\x00"
@@ -38,6 +35,12 @@ def of_messages(messages: Sequence[Any], tools: Any = None) -> bytes:
     return b"".join(chunks)
 
 
+def media_in(messages: Any) -> int:
+    """The number of images, clips and files in the messages of a chat."""
+    contents = [message.get("content") for message in _mappings(messages)]
+    return sum(_is_media(part) for content in contents if isinstance(content, list) for part in content)
+
+
 def of_text_or_tokens(prompt: Any) -> tuple[bytes, ...]:
     """The prompts of a completion or embedding: text, token ids, or a list of either. Empty for anything else."""
     if isinstance(prompt, str):
@@ -52,8 +55,11 @@ def of_text_or_tokens(prompt: Any) -> tuple[bytes, ...]:
         raise BadRequestError("the body is nested too deeply") from None
 
 
-_TEXT_PART_TYPES = ("tool_use", "tool_result", "server_tool_use", "thinking", "redacted_thinking")
-"""Types of message parts that engines render as text."""
+_TEXT_PARTS = ("text", "input_text", "output_text")
+"""Types of message parts that hold text."""
+
+_JSON_PARTS = ("tool_use", "tool_result", "server_tool_use", "thinking", "redacted_thinking")
+"""Types of other message parts that engines render as text."""
 
 
 def _add_message(message: Mapping[str, Any], chunks: list[bytes]) -> None:
@@ -75,15 +81,22 @@ def _add_content(content: Any, chunks: list[bytes]) -> None:
 
 
 def _part(part: Any) -> bytes:
+    if _is_media(part):
+        return _media(part)
     if isinstance(part, str):
         return _text(part)
-    if isinstance(part, Mapping):
-        text = part.get("text")
-        if isinstance(text, str) and part.get("type") in ("text", "input_text", "output_text"):
-            return _text(text)
-        if part.get("type") in _TEXT_PART_TYPES:
-            return _json(part)
-    return _media(part)
+    return _json(part) if part.get("type") in _JSON_PARTS else _text(part["text"])
+
+
+def _is_media(part: Any) -> bool:
+    if not isinstance(part, Mapping):
+        return not isinstance(part, str)
+    kind = part.get("type")
+    return not (kind in _JSON_PARTS or (kind in _TEXT_PARTS and isinstance(part.get("text"), str)))
+
+
+def _mappings(messages: Any) -> list[Mapping[str, Any]]:
+    return [one for one in messages if isinstance(one, Mapping)] if isinstance(messages, list) else []
 
 
 def _media(part: Any) -> bytes:

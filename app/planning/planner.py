@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.catalogue.catalogue import Catalogue
-from app.extension import Discovery, Filter, OnFinished, OnFirstByte, OnRefused, OnScheduled, Picker, Producer, Scorer
+from app.extension import Discovery, Filter, OnFinished, OnFirstToken, OnRefused, OnScheduled, Picker, Producer, Scorer
 from app.planning.builder import PlanBuilder
 from app.planning.consistency import check_consistency
 from app.planning.facts import order_producers, supply_facts
@@ -117,7 +117,7 @@ def _warn_of_wrong_twin(builder: PlanBuilder) -> None:
 def _warn_of_unused(builder: PlanBuilder) -> None:
     """Warns of filters, scorers and pickers that no profile lists, unless they serve something else as well."""
     for plugin in builder.plugins.values():
-        has_other_use = plugin.type.serves(Producer, OnScheduled, OnFirstByte, OnFinished, OnRefused, Discovery)
+        has_other_use = plugin.type.serves(Producer, OnScheduled, OnFirstToken, OnFinished, OnRefused, Discovery)
         if plugin.type.serves(Filter, Scorer, Picker) and plugin.name not in builder.used and not has_other_use:
             origin = builder.origin_of_plugin(plugin.name)
             builder.faults.warn(origin, f"the plugin {plugin.name!r} is in no profile and never runs")

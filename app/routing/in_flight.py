@@ -16,7 +16,8 @@ class _Open:
 
     request: InferenceRequest
     decision: Decision
-    responded: bool = False
+    exact: bool | None = None
+    """Of the first token, None before it."""
 
 
 def _ignore(_: PluginFault) -> None:
@@ -48,8 +49,8 @@ class InFlightRequests:
         self._listeners[listener] = name
         for one in self._open.values():
             self._call(listener, name, "on_entered", one.request, one.decision)
-            if one.responded:
-                self._call(listener, name, "on_responded", one.decision)
+            if one.exact is not None:
+                self._call(listener, name, "on_first_token", one.decision, one.exact)
 
     def unfollow(self, listener: InFlightListener) -> None:
         """Ends `follow`."""
@@ -67,10 +68,10 @@ class InFlightRequests:
         self._notify("on_entered", request, decision)
         return decision
 
-    def responded(self, decision: Decision) -> None:
-        """Records that the endpoint began to respond."""
-        self._open[id(decision)].responded = True
-        self._notify("on_responded", decision)
+    def first_token(self, decision: Decision, exact: bool) -> None:
+        """Records the first content of the response, or, if it is not `exact`, the head that stands in for it."""
+        self._open[id(decision)].exact = exact
+        self._notify("on_first_token", decision, exact)
 
     def end(self, decision: Decision) -> None:
         """Ends `begin`."""

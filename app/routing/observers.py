@@ -10,7 +10,7 @@ from app.domain.errors import PluginError, RoutingError
 from app.domain.named import Named
 from app.domain.outcome import Outcome
 from app.domain.request import InferenceRequest
-from app.extension.requests import OnFinished, OnFirstByte, OnRefused, OnScheduled
+from app.extension.requests import OnFinished, OnFirstToken, OnRefused, OnScheduled, observes_first_token
 
 P = TypeVar("P")
 
@@ -27,7 +27,9 @@ class Observers:
         named = (*plugins, *process)
         self.report = report
         self.on_scheduled: Sequence[Named[OnScheduled]] = _of(named, OnScheduled)
-        self.on_first_byte: Sequence[Named[OnFirstByte]] = _of(named, OnFirstByte)
+        self.on_first_token: Sequence[Named[OnFirstToken]] = _of(
+            [one for one in named if observes_first_token(one.plugin)], OnFirstToken
+        )
         self.on_finished: Sequence[Named[OnFinished]] = _of(named, OnFinished)
         self.on_refused: Sequence[Named[OnRefused]] = _of(named, OnRefused)
 
@@ -39,13 +41,13 @@ class Observers:
             except Exception as error:  # noqa: BLE001 - an observer never breaks a request
                 self.report(PluginFault(name, "OnScheduled", error))
 
-    def first_byte(self, request: InferenceRequest, decision: Decision) -> None:
-        """The endpoint began to respond."""
-        for name, observer in self.on_first_byte:
+    def first_token(self, request: InferenceRequest, decision: Decision) -> None:
+        """The first content of the response arrived."""
+        for name, observer in self.on_first_token:
             try:
-                observer.on_first_byte(request, decision)
+                observer.on_first_token(request, decision)
             except Exception as error:  # noqa: BLE001 - an observer never breaks a request
-                self.report(PluginFault(name, "OnFirstByte", error))
+                self.report(PluginFault(name, "OnFirstToken", error))
 
     def finished(self, request: InferenceRequest, decision: Decision, outcome: Outcome) -> None:
         """An attempt ended."""

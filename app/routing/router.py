@@ -2,9 +2,11 @@
 
     async with router.route(request) as route:    gather facts, decide, count in flight
         ... send to route.endpoint                 the transport's work
+        route.head(status)                         the response head arrived
         route.retry(error)                         the endpoint failed before it responded: decide again
         route.served_by(address)                   or the proxy tried another endpoint by itself
-        route.first_byte(status)
+        route.responds(content_type, encoding)     the response is relayed from now on
+        route.relay(chunks)                        its body; at the first content the observers are called
                                                    on leaving: count down, call the observers, once
 
 The block is the request's life, so that no way out of it, cancelling included, can leak an in-flight count.
@@ -12,8 +14,8 @@ The block is the request's life, so that no way out of it, cancelling included, 
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from contextvars import Context, copy_context
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
@@ -27,14 +29,18 @@ from app.domain.errors import (
     SaturatedError,
     UpstreamError,
 )
-from app.domain.outcome import Ending, Outcome
+from app.domain.outcome import Ending
 from app.domain.request import InferenceRequest
-from app.domain.usage import Usage
 from app.extension.services import Clock
 from app.fleet.pool import EndpointPool
+from app.parsing.responses import response_reader
 from app.routing.gathering import gather
 from app.routing.in_flight import InFlightRequests
 from app.routing.pipeline import Pipeline
+from app.routing.progress import Progress, ending_of
+
+_ERROR = 400
+"""The lowest status of an error response."""
 
 OnFailure = Callable[[InferenceRequest, Endpoint, UpstreamError], None]
 
@@ -94,21 +100,21 @@ class Route:
     __slots__ = (
         "_arrived",
         "_attempts",
-        "_bytes",
-        "_first_byte",
+        "_context",
         "_pipeline",
+        "_progress",
         "_router",
-        "_status",
         "_subset",
         "_tried",
         "_under_way",
-        "_usage",
         "decision",
         "ending",
         "request",
     )
 
     decision: Decision
+    _context: Context
+    _progress: Progress
 
     def __init__(self, router: Router, request: InferenceRequest, subset: frozenset[str] | None = None) -> None:
         self.request = request
@@ -118,10 +124,6 @@ class Route:
         self._pipeline = router.pipeline
         self._arrived = router.clock.now()
         self._attempts = 0
-        self._bytes = 0
-        self._first_byte: float | None = None
-        self._status: int | None = None
-        self._usage: Usage | None = None
         self._subset = subset
         self._tried: frozenset[str] = frozenset()
         self._under_way = False
@@ -166,7 +168,7 @@ class Route:
         try:
             if self._under_way:
                 refused = isinstance(error, RoutingError)
-                self._finish(self.ending or _ending_of(kind), final=not refused)
+                self._finish(self.ending or ending_of(kind), final=not refused)
             if isinstance(error, RoutingError):
                 self._router.refuse(self.request, error)
         finally:
@@ -214,20 +216,28 @@ class Route:
         self.ending = Ending.UPSTREAM_FAILED
         self._router.on_failure(self.request, self.decision.endpoint, failure)
 
-    def first_byte(self, status: int) -> None:
-        """The endpoint's response head arrived, which counts as the first byte."""
-        self._status = status
-        self._first_byte = self._elapsed()
-        self._router.in_flight.responded(self.decision)
-        self._pipeline.observers.first_byte(self.request, self.decision)
+    def head(self, status: int) -> None:
+        """The response head arrived. That alone does not begin the response: `retry` is still possible."""
+        self._progress.status = status
+        self._progress.head = self._elapsed()
 
-    def relayed(self, count: int) -> None:
-        """`count` more bytes of the body went to the client."""
-        self._bytes += count
+    def responds(self, content_type: str, content_encoding: str, *, body: bool = True) -> None:
+        """The response whose head arrived is relayed to the client from now on.
 
-    def used(self, usage: Usage | None) -> None:
-        """The token counts that the engine reported, if it did."""
-        self._usage = usage
+        `body`: whether its body, if it has one, passes through `relay` as it arrives. If not, the time of the head
+        stands in for that of the first content.
+        """
+        progress = self._progress
+        if progress.status is None or progress.status < _ERROR:
+            progress.reader = response_reader(self.request.path, content_type, content_encoding)
+            self._context = copy_context()
+            if not body:
+                self._first_token(progress.head, exact=False)
+
+    def relay(self, chunks: Sequence[bytes]) -> None:
+        """Chunks of the body that go to the client."""
+        if self._progress.relay(chunks):  # perhaps in the context of the request that opened the connection
+            self._context.run(self._first_token, self._elapsed(), exact=True)
 
     async def _find_the_model(self) -> None:
         """Raises the reason why no endpoint can serve the request, unless a fresh look at the model lists finds one."""
@@ -256,6 +266,7 @@ class Route:
             raise NoEndpointsError("none of the endpoints that the proxy asks for is available for this request")
 
     def _begin(self, decision: Decision) -> None:
+        self._progress = Progress()
         self.decision = self._router.in_flight.begin(self.request, decision)
         self._attempts += 1
         self._under_way = True
@@ -264,17 +275,13 @@ class Route:
     def _finish(self, ending: Ending, *, final: bool) -> None:
         self._under_way = False
         self._router.in_flight.end(self.decision)
-        outcome = Outcome(
-            ending,
-            self._elapsed(),
-            final,
-            self._status,
-            self._first_byte,
-            self._attempts,
-            self._bytes,
-            self._usage,
-        )
+        outcome = self._progress.outcome(ending, self._elapsed(), self._attempts, final=final)
         self._pipeline.observers.finished(self.request, self.decision, outcome)
+
+    def _first_token(self, time: float | None, *, exact: bool) -> None:
+        self._progress.first_token, self._progress.exact = time, exact
+        self._router.in_flight.first_token(self.decision, exact)
+        self._pipeline.observers.first_token(self.request, self.decision)
 
     def _elapsed(self) -> float:
         return self._router.clock.now() - self._arrived
@@ -284,11 +291,3 @@ def _going_to(endpoints: tuple[Endpoint, ...], decision: Decision) -> Decision:
     """`decision`, but for where it goes."""
     primary = replace(decision.results[decision.primary], endpoints=endpoints)
     return Decision(decision.primary, {**decision.results, decision.primary: primary})
-
-
-def _ending_of(kind: type[BaseException] | None) -> Ending:
-    if kind is None:
-        return Ending.COMPLETED
-    if issubclass(kind, asyncio.CancelledError | ConnectionError):
-        return Ending.CLIENT_LEFT
-    return Ending.UPSTREAM_FAILED

@@ -171,3 +171,5 @@ class Simulation(Section):
     """Speed of processing prompts."""
     decode_tokens_per_second: float = Field(default=60.0, gt=0)
     """Speed of generating a response, per request."""
+    early_heads: bool = False
+    """Whether heads of event streams are sent at accept, as vLLM does, and not with the first token."""

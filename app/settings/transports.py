@@ -35,7 +35,8 @@ class HttpTimeouts(Section):
     connect: Duration = Field(default=2.0, gt=0)
     """Time to obtain a connection to an endpoint. Then another endpoint is tried, up to `retries` times."""
     response: Duration = Field(default=600.0, gt=0)
-    """Time to wait for the response head from an endpoint; then the client gets 504."""
+    """Time to wait for the response head from an endpoint, with `holdStreamHead` for the first bytes of an event
+    stream; then the client gets 504."""
     idle: Duration = Field(default=300.0, gt=0)
     """Time to wait for the next chunk of a response, and for the client to read. Then the response is aborted."""
     header: Duration = Field(default=10.0, gt=0)
@@ -81,6 +82,9 @@ class Http(Section):
     """TLS for clients, plain HTTP without a certificate; renewed files are noticed."""
     retries: int = Field(default=2, ge=0, le=10)
     """Maximum number of retries on other endpoints after one failed before it responded."""
+    hold_stream_head: bool = True
+    """Whether the head of an event stream waits for the first bytes of its body, so that an endpoint that fails before
+    is retried."""
     limits: HttpLimits = HttpLimits()
     """Limits on requests and connections."""
     timeouts: HttpTimeouts = HttpTimeouts()

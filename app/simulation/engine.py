@@ -1,7 +1,7 @@
 """The simulated engine: continuous batching, a waiting queue, a prefix cache, LoRA slots.
 
 It runs in virtual time: `step` runs one iteration and returns its duration, which the caller may wait for or skip. The
-engine is deterministic.
+engine is deterministic. `fast_forward` runs many iterations at once while nothing but decoding happens.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ class EngineOptions:
     num_gpu_blocks: int = 4096
     prefill_tokens_per_second: float = 8000.0
     decode_tokens_per_second: float = 60.0
-    """Per sequence."""
+    """Of a sequence that is alone in the batch."""
+    decode_slowdown: float = 0.0
+    """Share by which each further decoding sequence lengthens an iteration."""
     max_loras: int = 4
     """Maximum number of LoRA adapters in a batch."""
 
@@ -37,8 +39,8 @@ class EngineOptions:
 class EngineSequence:
     """One prompt in the engine."""
 
-    tokens: bytes
-    """The prompt, four bytes per token."""
+    prompt_tokens: int
+    """Number of tokens in the prompt, at least one."""
     output_tokens: int
     """Number of tokens to generate."""
     adapter: str | None
@@ -57,11 +59,8 @@ class EngineSequence:
     """Number of blocks held that have a hash and may be shared."""
     unhashed_blocks: int = 0
     """Number of blocks held that have no hash."""
-
-    @property
-    def prompt_tokens(self) -> int:
-        """Number of tokens in the prompt, at least one."""
-        return max(-(-len(self.tokens) // 4), 1)
+    running: bool = False
+    """Whether it is in the batch."""
 
     @property
     def finished(self) -> bool:
@@ -127,10 +126,17 @@ class Engine:
 
         Raises `ValueError` if prompt and output can't fit in the KV cache, or if LoRA is disabled but an adapter given.
         """
+        chain = _chain(tokens, repr((seed, adapter)).encode())
+        return self.submit_hashed(max(-(-len(tokens) // 4), 1), chain, output_tokens=output_tokens, adapter=adapter)
+
+    def submit_hashed(
+        self, prompt_tokens: int, chain: Sequence[int], *, output_tokens: int, adapter: str | None = None
+    ) -> EngineSequence:
+        """As `submit`, for a prompt that is known by the hashes of its complete blocks only."""
         if adapter and not self.options.max_loras:
             raise ValueError("this engine does not support LoRA adapters")
-        sequence = EngineSequence(tokens, output_tokens, adapter, _chain(tokens, repr((seed, adapter)).encode()))
-        blocks = -(-(sequence.prompt_tokens + output_tokens) // BLOCK_TOKENS)
+        sequence = EngineSequence(prompt_tokens, output_tokens, adapter, chain)
+        blocks = -(-(prompt_tokens + output_tokens) // BLOCK_TOKENS)
         if blocks > self.options.num_gpu_blocks:
             message = f"prompt and output need {blocks} blocks, but the KV cache has {self.options.num_gpu_blocks}"
             raise ValueError(message)
@@ -139,39 +145,81 @@ class Engine:
 
     def abort(self, sequence: EngineSequence) -> None:
         """Removes a sequence, running or waiting."""
-        if sequence in self.running:
-            self.running.remove(sequence)
-            self._release(sequence)
+        if sequence.running:
+            self._leave_batch(sequence)
         elif sequence in self.waiting:
             self.waiting.remove(sequence)
 
     def step(self) -> Step:
         """Runs one iteration: schedules waiting sequences, continues prefills, and decodes one token of the others."""
-        self._schedule_waiting()
         decoding = [seq for seq in self.running if seq.computed >= seq.to_compute]
         decoding = [seq for seq in decoding if self._room_for_next_token(seq)]
         budget = max(self.options.max_num_batched_tokens - len(decoding), 0)
         prefilled, started = self._prefill(budget)
-        advanced = [*(seq for seq in decoding if seq in self.running), *started]
+        advanced = [*(seq for seq in decoding if seq.running), *started]
         for sequence in advanced:
-            sequence.generated += 1
-            self.counters.generation_tokens += 1
-            if sequence.finished:
-                self.running.remove(sequence)
-                self.counters.finished += 1
-                self._release(sequence)
+            self._advance(sequence, 1)
         duration = prefilled / self.options.prefill_tokens_per_second
         if decoding:
-            duration += 1 / self.options.decode_tokens_per_second
+            duration += self._decode_time(len(decoding))
         self.now += duration
         return Step(duration, advanced)
 
-    def _schedule_waiting(self) -> None:
-        while self.waiting and len(self.running) < self.options.max_num_seqs:
-            sequence = self.waiting[0]
-            if not self._has_lora_slot(sequence) or not self._allocate(sequence):
-                return
-            self.running.append(self.waiting.popleft())
+    def fast_forward(self, until: float) -> Step | None:
+        """Runs the iterations that begin before `until` at once, as far as each only decodes a token of every sequence.
+
+        The last one is that in which a sequence finishes. None if the next iteration does more, or one of them would
+        have to preempt; then call `step`.
+        """
+        running = self.running
+        if self.waiting or not running or any(seq.computed < seq.to_compute for seq in running):
+            return None
+        time = self._decode_time(len(running))
+        count = min(seq.output_tokens - seq.generated for seq in running)
+        if until - self.now < count * time:
+            count = int((until - self.now) / time) + 1
+        needed = [self._blocks_for(seq, count) for seq in running]
+        if count < 2 or sum(needed) > self.cache.available:
+            return None
+        self.cache.allocate(sum(needed))
+        advanced = tuple(running)
+        for sequence, blocks in zip(advanced, needed, strict=True):
+            sequence.unhashed_blocks += blocks
+            self._advance(sequence, count)
+        self.now += count * time
+        return Step(count * time, advanced)
+
+    def _blocks_for(self, sequence: EngineSequence, tokens: int) -> int:
+        """Blocks that a decoding sequence lacks for its next `tokens` tokens."""
+        last = sequence.prompt_tokens + sequence.generated + tokens - 1
+        return max(last // BLOCK_TOKENS + 1 - sequence.hashed_blocks - sequence.unhashed_blocks, 0)
+
+    def _decode_time(self, batch: int) -> float:
+        """Seconds of an iteration in which `batch` sequences decode a token."""
+        return (1 + self.options.decode_slowdown * (batch - 1)) / self.options.decode_tokens_per_second
+
+    def _advance(self, sequence: EngineSequence, tokens: int) -> None:
+        sequence.generated += tokens
+        self.counters.generation_tokens += tokens
+        if sequence.finished:
+            self._leave_batch(sequence)
+            self.counters.finished += 1
+
+    def _leave_batch(self, sequence: EngineSequence) -> None:
+        sequence.running = False
+        self.running.remove(sequence)
+        self._release(sequence)
+
+    def _admit(self) -> EngineSequence | None:
+        """Moves the head of the queue to the batch; None if it has to wait."""
+        if not self.waiting or len(self.running) >= self.options.max_num_seqs:
+            return None
+        sequence = self.waiting[0]
+        if not self._has_lora_slot(sequence) or not self._allocate(sequence):
+            return None
+        sequence.running = True
+        self.running.append(self.waiting.popleft())
+        return sequence
 
     def _has_lora_slot(self, sequence: EngineSequence) -> bool:
         active = self.running_adapters
@@ -198,19 +246,23 @@ class Engine:
         return True
 
     def _prefill(self, budget: int) -> tuple[int, list[EngineSequence]]:
-        """Prefills prompts, oldest first. Returns the number of tokens computed and the sequences now prefilled."""
-        prefilled, started = 0, []
-        for sequence in self.running:
-            left = sequence.to_compute - sequence.computed
-            chunk = min(left, budget - prefilled)
-            if chunk <= 0:
-                continue
+        """Prefills prompts, oldest first, and admits waiting ones while the budget of tokens lasts.
+
+        Returns the number of tokens computed and the sequences now prefilled.
+        """
+        left, started = budget, []
+        prefilling = deque(seq for seq in self.running if seq.computed < seq.to_compute)
+        while left:
+            sequence = prefilling.popleft() if prefilling else self._admit()
+            if sequence is None:
+                break
+            chunk = min(sequence.to_compute - sequence.computed, left)
             sequence.computed += chunk
-            prefilled += chunk
+            left -= chunk
             if sequence.computed == sequence.to_compute:
                 self._hash_blocks(sequence)
                 started.append(sequence)
-        return prefilled, started
+        return budget - left, started
 
     def _hash_blocks(self, sequence: EngineSequence) -> None:
         fresh = sequence.chain[sequence.hashed_blocks :]
@@ -220,7 +272,7 @@ class Engine:
 
     def _room_for_next_token(self, sequence: EngineSequence) -> bool:
         """Allocates a block for the next token if needed, preempting the youngest sequences. False if preempted."""
-        if sequence not in self.running:
+        if not sequence.running:
             return False
         held = (sequence.hashed_blocks + sequence.unhashed_blocks) * BLOCK_TOKENS
         if sequence.prompt_tokens + sequence.generated < held:
@@ -235,8 +287,7 @@ class Engine:
 
     def _preempt(self, sequence: EngineSequence) -> None:
         """Moves a sequence to the head of the queue. Its tokens are recomputed; those generated are kept."""
-        self.running.remove(sequence)
-        self._release(sequence)
+        self._leave_batch(sequence)
         sequence.computed = 0
         self.waiting.appendleft(sequence)
         self.counters.preemptions += 1

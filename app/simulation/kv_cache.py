@@ -28,10 +28,15 @@ class KvCache:
         """Number of blocks that are free or can be evicted."""
         return self.num_blocks - self._unhashed - len(self._users)
 
+    def __contains__(self, block: int) -> bool:
+        """Whether a block of this hash is in the cache."""
+        return block in self._users or block in self._cached
+
     def match(self, chain: Sequence[int]) -> int:
         """Number of leading blocks of `chain` that are in the cache."""
+        users, cached = self._users, self._cached
         for depth, block in enumerate(chain):
-            if block not in self._users and block not in self._cached:
+            if block not in users and block not in cached:
                 return depth
         return len(chain)
 

@@ -36,6 +36,8 @@ class ServerOptions:
     host: str = "127.0.0.1"
     port: int = 0
     """0 means any free port."""
+    early_heads: bool = False
+    """Whether heads of event streams are sent at accept, as vLLM does, and not with the first token."""
     engine: EngineOptions = field(default_factory=EngineOptions)
 
 
@@ -149,11 +151,13 @@ class SimulatedServer:
         headers = {"content-type": "text/event-stream; charset=utf-8", SERVER_HEADER: self.options.name}
         response = web.StreamResponse(headers=headers)
         response.enable_chunked_encoding()
-        opened = False
+        opened = self.options.early_heads
+        if opened:
+            await response.prepare(request)
         for index, completion in enumerate(api_response.completions):
             async for text in completion.words():
                 if not opened:
-                    await response.prepare(request)  # engines send the head with the first token, too
+                    await response.prepare(request)
                     opened = True
                 await response.write(_event(api_response.chunk(index, text)))
             await response.write(_event(api_response.chunk(index, None, completion.finish_reason)))

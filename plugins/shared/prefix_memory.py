@@ -10,6 +10,13 @@ from pointsman import Decision, InferenceRequest, Pool
 PREFILL_PROFILE = "prefill"
 """The profile whose pick fills its cache with the prompt as well."""
 
+
+def prefills_at(decision: Decision) -> str:
+    """The name of the endpoint that processes the prompt: that of the prefill profile, else the destination."""
+    prefill = decision.results.get(PREFILL_PROFILE)
+    return (prefill.endpoints[0] if prefill is not None and prefill.endpoints else decision.endpoint).name
+
+
 Chains = Sequence[Sequence[int]]
 
 

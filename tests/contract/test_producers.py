@@ -14,7 +14,7 @@ from app.extension import (
     Decision,
     InferenceRequest,
     OnFinished,
-    OnFirstByte,
+    OnFirstToken,
     OnScheduled,
     Outcome,
     Pool,
@@ -59,7 +59,7 @@ def test_every_built_in_producer_produces_under_its_instance_s_name(kind: Plugin
     assert {key.producer for key in keys} == {"renamed"}
 
 
-@pytest.mark.parametrize("kind", every(OnScheduled, OnFirstByte, OnFinished))
+@pytest.mark.parametrize("kind", every(OnScheduled, OnFirstToken, OnFinished))
 def test_every_built_in_observer_is_a_producer_and_so_is_covered(kind: PluginType) -> None:
     assert kind.serves(Producer)
 

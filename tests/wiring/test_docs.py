@@ -74,7 +74,7 @@ async def test_the_guides_plugin_that_follows_requests_counts_those_in_flight(tm
     await plugin.start()
     during = in_flight.begin(make_request("x" * 80), make_decision("a"))
     assert plugin.score(make_request(), make_candidates("a", "b")) == [1 / 31, 1]
-    in_flight.responded(before)
+    in_flight.first_token(before, exact=True)
     in_flight.end(before)
     assert plugin.score(make_request(), make_candidates("a", "b")) == [1 / 21, 1]
     in_flight.end(during)

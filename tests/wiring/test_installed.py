@@ -360,7 +360,7 @@ class Everything:
 def hooks(checked: Checked) -> list[object]:
     generation = Application(checked).generation
     seen = generation.observers()
-    lists = [generation.producers(), seen.on_scheduled, seen.on_first_byte, seen.on_finished, seen.on_refused]
+    lists = [generation.producers(), seen.on_scheduled, seen.on_first_token, seen.on_finished, seen.on_refused]
     started = [one for one in generation.named_plugins() if isinstance(one.plugin, Lifecycle)]
     named = [[one.name for one in hooked] for hooked in (*lists, started)]
     return [*named, list(generation.plugins.providers), list(checked.plan.parsers), checked.effective()]

@@ -23,7 +23,7 @@ def told(path):
     checked = check(Sources((path,)))
     generation = Application(checked).generation
     observers = generation.observers()
-    points = ("on_scheduled", "on_first_byte", "on_finished", "on_refused")
+    points = ("on_scheduled", "on_first_token", "on_finished", "on_refused")
     return {
         "plugins": list(checked.plan.plugins),
         "built": list(generation.plugins.providers),
@@ -76,7 +76,7 @@ class Scoring:
     needs = NEEDS
 
     def score(self, request, candidates): return [1.0] * len(candidates)
-    def on_first_byte(self, request, decision): ...
+    def on_first_token(self, request, decision): ...
     def on_refused(self, request, reason): ...
 """
 
@@ -161,7 +161,7 @@ def test_plugins_come_in_the_order_listed_and_producers_after_those_they_wait_fo
         for hook in ("on_scheduled", "on_finished", "lifecycles"):
             assert [name for name in said[hook] if name in NAMES] == NAMES
         assert [n for n in said["on_scheduled"] if "observer" in n] == ["umbrella-observer", "acme-observer"]
-        assert said["on_first_byte"][:2] == said["on_refused"][:2] == ["needing", "needing-too"]
+        assert said["on_first_token"][:2] == said["on_refused"][:2] == ["needing", "needing-too"]
         producers = said["producers"]
         assert producers == said["planned producers"]
         assert set(producers) == {*NAMES, "approx-prefix-cache-producer", "inflight-load-producer"}

@@ -13,7 +13,6 @@ from app.domain.decision import Decision
 from app.domain.errors import RoutingError, UpstreamError, UpstreamTimeoutError
 from app.domain.outcome import Ending
 from app.domain.request import InferenceRequest, RawRequest
-from app.parsing.usage import usage_reader
 from app.routing.router import Route, Router
 from app.transports.admission import Admission, Limits
 from app.transports.control_headers import DESTINATION, FOR_THE_ROUTER, REQUEST_ID, SERVED
@@ -139,20 +138,15 @@ class _Conversation:
 
     async def _follow(self, route: Route) -> None:
         """Relays the response to its end."""
-        stream, usage = self._stream, None
+        stream = self._stream
         while (message := await self._context.read()) is not grpc.aio.EOF:
             event = stream.receive(message)
             if isinstance(event, ResponseStarted):
                 self._begin(route, event)
-                headers = event.headers
-                usage = usage_reader(headers.get("content-type", ""), headers.get("content-encoding", ""))
                 last = event.last
             elif isinstance(event, ResponseChunk):
                 last = event.last
-                route.relayed(len(event.data))
-                if usage is not None:
-                    usage.feed(event.data)
-                    route.used(usage.end() if last else usage.usage)
+                route.relay((event.data,))
             else:
                 last = False
             if last:  # the proxy may end the stream as soon as it has it
@@ -171,9 +165,13 @@ class _Conversation:
             failure = kind(route.endpoint.name, response.failure)
             route.broken_off(failure)
             raise failure
-        route.first_byte(response.status)
+        headers = response.headers
+        route.head(response.status)
+        route.responds(
+            headers.get("content-type", ""), headers.get("content-encoding", ""), body=response.body_as_it_arrives
+        )
         served_by = response.served_by or route.endpoint.authority
-        removed = (REASON_HEADER,) if REASON_HEADER in response.headers else ()
+        removed = (REASON_HEADER,) if REASON_HEADER in headers else ()
         self._stream.begin_response({MARK: "true", REQUEST_ID: self._id, SERVED: served_by}, removed)
 
     def _receive(self, arrived: Arrived) -> ReceivedRequest:

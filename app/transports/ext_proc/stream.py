@@ -61,6 +61,8 @@ class ResponseStarted(NamedTuple):
     failure: str
     """How the endpoint failed, if the proxy responds in its place; empty if it does not, or does not report it."""
     last: bool
+    body_as_it_arrives: bool = True
+    """False if the proxy keeps the body, or buffers it. JSON is sent as a whole, so buffering it takes no time."""
 
 
 class ResponseChunk(NamedTuple):
@@ -243,19 +245,21 @@ class Stream:
     def _receive_response_headers(self, head: HttpHeaders, message: ProcessingRequest) -> ResponseStarted:
         if self._state not in (_State.HEADERS, _State.BODY, _State.RESPONSE):
             raise ProtocolError(f"unexpected response headers in state {self._state.name.lower()!r}")
-        last = head.end_of_stream
+        last, mode = head.end_of_stream, self._response_mode
         self._state = _State.ENDED if last else _State.RESPONSE_BODY
         headers = headers_of(head)
-        if self._response_mode == _DUPLEX and headers.get("content-type", "").startswith("application/json"):
-            self._collected = []
-            self._size = 0
+        is_json = headers.get("content-type", "").startswith("application/json")
+        if mode == _DUPLEX and is_json:
+            self._collected, self._size = [], 0
         status = headers.get(":status", "")
+        in_time = mode != ProcessingMode.NONE and (is_json or mode not in _BUFFERED)
         return ResponseStarted(
             int(status) if status.isascii() and status.isdigit() else 0,
             headers,
             served_by(message),
             failure_of(message),
             last,
+            last or in_time,
         )
 
     def _receive_response_body(self, chunk: HttpBody) -> ResponseChunk:

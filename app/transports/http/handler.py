@@ -7,7 +7,6 @@ from structlog.contextvars import bind_contextvars
 
 from app.domain.errors import BadRequestError, RoutingError, UpstreamError
 from app.domain.request import InferenceRequest, RawRequest
-from app.parsing.usage import usage_reader
 from app.routing.router import Route, Router
 from app.transports.http.codec.events import RequestHead
 from app.transports.http.error_responses import id_of, refuse
@@ -69,7 +68,8 @@ class Handler:
             try:
                 served_by = route.endpoint.authority.encode()
                 fields = response.head.headers
-                writer.usage = usage_reader(value_of(fields, b"content-type"), value_of(fields, b"content-encoding"))
+                route.responds(value_of(fields, b"content-type"), value_of(fields, b"content-encoding"))
+                writer.relay = route.relay
                 writer.begin(response.head, to_client(fields, request_id.encode(), served_by))
                 rest = response.pass_on(writer)
                 if rest is not None:
@@ -78,9 +78,6 @@ class Handler:
                 route.broken_off(failure)
                 writer.break_off()
             finally:
-                route.relayed(writer.sent)
-                if writer.usage is not None:
-                    route.used(writer.usage.end())
                 response.close()
 
     def _receive(self, head: RequestHead, request_id: str, body: bytes) -> ReceivedRequest:
@@ -94,11 +91,11 @@ class Handler:
         )
 
     async def _forward(self, route: Route, outgoing: OutgoingRequest) -> Response:
-        """A response whose head has arrived, from the first endpoint that sends one."""
+        """A response that can be relayed, from the first endpoint that sends one."""
         again = False
         while True:
             try:
-                response = await self._upstream.send(route.endpoint, outgoing, fresh=again)
+                response = await self._upstream.send(route.endpoint, outgoing, fresh=again, on_head=route.head)
             except DroppedError as failure:
                 if failure.reused and not again:
                     again = True  # the endpoint had closed an idle connection; a new one shows whether it works
@@ -107,7 +104,6 @@ class Handler:
             except UpstreamError as failure:
                 route.retry(failure)
             else:
-                route.first_byte(response.head.status)
                 return response
             again = False
 

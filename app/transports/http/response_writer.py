@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from typing import Protocol
 
-from app.parsing.usage import UsageReader
 from app.transports.http.codec.encoding import encode_chunk, encode_last_chunk, encode_response
 from app.transports.http.codec.events import End, Field, ResponseHead
 from app.transports.http.headers import trailing
@@ -44,7 +43,7 @@ class ResponseWriter:
     """The response to one request."""
 
     __slots__ = (
-        "_chunked", "_head", "_http_1_1", "_paused", "_source", "_transport", "begun", "closes", "sent", "usage",
+        "_chunked", "_head", "_http_1_1", "_paused", "_source", "_transport", "begun", "closes", "relay",
     )  # fmt: skip
 
     def __init__(self, transport: asyncio.Transport, incoming: IncomingRequest, *, closes: bool, paused: bool) -> None:
@@ -60,10 +59,8 @@ class ResponseWriter:
         """Whether the connection closes after this response."""
         self.begun = False
         """Whether the response has begun, so that no other can be sent instead."""
-        self.sent = 0
-        """Bytes of the body written so far."""
-        self.usage: UsageReader | None = None
-        """If set, reads the token usage from the body."""
+        self.relay: Callable[[Sequence[bytes]], None] | None = None
+        """If set, is called with the chunks of the body once they are written."""
 
     def send(self, status: int, fields: Sequence[Field], body: bytes, *, with_body: bool = True) -> None:
         """Sends a complete response of the router's own. `with_body` is false for a request of method HEAD."""
@@ -93,10 +90,6 @@ class ResponseWriter:
             out.append(self._head)
             self._head = b""
         if chunks:
-            self.sent += sum(map(len, chunks))
-            if self.usage is not None:
-                for chunk in chunks:
-                    self.usage.feed(chunk)
             if self._chunked:
                 out.append(encode_chunk(chunks))
             else:
@@ -105,6 +98,8 @@ class ResponseWriter:
             out.append(encode_last_chunk(trailing(end.trailers)))
         if out:
             self._write(out[0] if len(out) == 1 else b"".join(out))
+        if chunks and self.relay is not None:
+            self.relay(chunks)
 
     def break_off(self) -> None:
         """Closes the connection in a way that shows that the body is incomplete."""

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from app.domain.endpoint import Endpoint
 from app.domain.errors import UnreachableError, UpstreamError
 from app.fleet.probe import is_ours
-from app.transports.http.exchange import DroppedError, EndpointConnection, Response, Timeouts
+from app.transports.http.exchange import EndpointConnection
 from app.transports.http.host_pools import HostPool, HostPools
 from app.transports.http.outgoing import OutgoingRequest
+from app.transports.http.response import DroppedError, OnHead, Response, Timeouts
 
 __all__ = ("ConnectionLimits", "DroppedError", "OutgoingRequest", "Response", "Timeouts", "Upstream")
 
@@ -36,15 +37,22 @@ class Upstream:
         timeouts: Timeouts,
         limits: ConnectionLimits | None = None,
         tls: ssl.SSLContext | None = None,
+        hold_stream_head: bool = False,
     ) -> None:
-        """`tls` is for the endpoints that speak HTTPS."""
+        """`tls` is for the endpoints that speak HTTPS. With `hold_stream_head`, `send` returns an event stream at the
+        first bytes of its body, and not at its head."""
         self.timeouts = timeouts
         self.limits = limits or ConnectionLimits()
         self._pools = pools
         self._tls = tls
+        self._hold_stream_head = hold_stream_head
 
-    async def send(self, endpoint: Endpoint, outgoing: OutgoingRequest, *, fresh: bool = False) -> Response:
+    async def send(
+        self, endpoint: Endpoint, outgoing: OutgoingRequest, *, fresh: bool = False, on_head: OnHead | None = None
+    ) -> Response:
         """An endpoint's response whose head has arrived; with `fresh` over a connection that was not used before.
+
+        `on_head` is called with the status when the head arrives.
 
         Raises `UnreachableError`, `DroppedError`, `UpstreamTimeoutError`; `UpstreamError` for an invalid response.
         """
@@ -53,7 +61,14 @@ class Upstream:
         connection = None if fresh else pool.take()
         if connection is None:
             connection = await self._open(pool, endpoint, fresh=fresh)
-        response = connection.send(endpoint.name, endpoint.host_header.encode(), outgoing, self.timeouts)
+        response = connection.send(
+            endpoint.name,
+            endpoint.host_header.encode(),
+            outgoing,
+            self.timeouts,
+            on_head=on_head,
+            hold_stream_head=self._hold_stream_head,
+        )
         try:
             await response.begun
         except BaseException:

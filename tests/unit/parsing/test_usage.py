@@ -12,7 +12,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from app.domain.usage import Usage
-from app.parsing.usage import LARGEST_BODY, LONGEST_EVENT, UsageReader, usage_in, usage_reader
+from app.parsing.event_streams import LONGEST_LINE, EventStreamReader
+from app.parsing.responses import LARGEST_BODY, BodyReader, ResponseReader, response_reader
+from app.parsing.usage import usage_in
 
 OPENAI = {
     "usage": {
@@ -28,22 +30,20 @@ SGLANG = {"text": "hi", "meta_info": {"prompt_tokens": 7, "completion_tokens": 3
 ALL = Usage(7, 3, 4)
 
 
-def read(chunks: Sequence[bytes], *, streamed: bool) -> Usage | None:
+def read(reader: ResponseReader, chunks: Sequence[bytes]) -> Usage | None:
     """The usage read from a response in these chunks."""
-    reader = UsageReader(streamed=streamed)
     for chunk in chunks:
         reader.feed(chunk)
-    usage = reader.end()
-    assert usage == reader.usage
-    return usage
+    reader.end()
+    return reader.usage
 
 
 def of_stream(*chunks: bytes) -> Usage | None:
-    return read(chunks, streamed=True)
+    return read(EventStreamReader(), chunks)
 
 
 def of_object(*chunks: bytes) -> Usage | None:
-    return read(chunks, streamed=False)
+    return read(BodyReader(json=True), chunks)
 
 
 def event(fields: Any, *, newline: bytes = b"\n", space: bytes = b" ") -> bytes:
@@ -114,7 +114,7 @@ def test_every_event_may_have_usage() -> None:
 
 
 def test_usage_is_known_as_soon_as_it_arrives() -> None:
-    reader = UsageReader(streamed=True)
+    reader = EventStreamReader()
     reader.feed(event({"usage": {"prompt_tokens": 7}}))
     assert reader.usage == Usage(7)
     reader.feed(event(OPENAI)[:-3])
@@ -124,10 +124,12 @@ def test_usage_is_known_as_soon_as_it_arrives() -> None:
 
 
 def test_the_usage_of_an_object_is_known_at_its_end() -> None:
-    reader = UsageReader(streamed=False)
+    reader = BodyReader(json=True)
     reader.feed(json.dumps(OPENAI).encode())
     assert reader.usage is None
-    assert (reader.end(), reader.end()) == (ALL, ALL)
+    for _ in range(2):
+        reader.end()
+        assert reader.usage == ALL
 
 
 # -- streams
@@ -214,31 +216,39 @@ def test_an_object_is_read_the_same_however_it_is_split(fields: Any, places: lis
 @settings(max_examples=200, deadline=None)
 @given(data=st.lists(st.binary(max_size=30) | LINES, max_size=6).map(b"".join), streamed=st.booleans())
 def test_any_bytes_can_be_read(data: bytes, streamed: bool) -> None:
-    assert read([data], streamed=streamed) is None or streamed or usage_in(json.loads(data)) is not None
+    found = of_stream(data) if streamed else of_object(data)
+    assert found is None or streamed or usage_in(json.loads(data)) is not None
 
 
 @pytest.mark.parametrize(
     ("content_type", "encoding", "usage"),
     [
         ("text/event-stream", "", Usage(7)),
-        ("text/event-stream; charset=utf-8", "", Usage(7)),
+        ("text/event-stream; charset=utf-8", "identity", Usage(7)),
+        ("Text/Event-Stream;charset=utf-8", "", Usage(7)),
         ("application/json", "", ALL),
         ("application/json; charset=utf-8", "", ALL),
     ],
 )
 def test_the_content_type_selects_the_reader(content_type: str, encoding: str, usage: Usage) -> None:
-    reader = usage_reader(content_type, encoding)
-    assert reader is not None
-    reader.feed(event({"usage": {"prompt_tokens": 7}}) if "event" in content_type else json.dumps(OPENAI).encode())
-    assert reader.end() == usage
+    body = event({"usage": {"prompt_tokens": 7}}) if "event" in content_type.lower() else json.dumps(OPENAI).encode()
+    assert read(response_reader("/", content_type, encoding), [body]) == usage
 
 
 @pytest.mark.parametrize(
     ("content_type", "encoding"),
-    [("", ""), ("text/plain", ""), ("application/grpc", ""), ("text/event-stream", "gzip"), ("application/json", "br")],
+    [
+        ("", ""),
+        ("text/plain", ""),
+        ("application/grpc", ""),
+        ("application/jsonl", ""),
+        ("text/event-stream", "gzip"),
+        ("application/json", "br"),
+    ],
 )
-def test_an_unreadable_response_has_no_reader(content_type: str, encoding: str) -> None:
-    assert usage_reader(content_type, encoding) is None
+def test_the_usage_of_an_unreadable_response_is_unknown(content_type: str, encoding: str) -> None:
+    body = event(OPENAI) if "event" in content_type else json.dumps(OPENAI).encode()
+    assert read(response_reader("/", content_type, encoding), [body]) is None
 
 
 # -- limits
@@ -256,10 +266,10 @@ def chunks_of(data: bytes, size: int = 65536) -> list[bytes]:
 
 @pytest.mark.parametrize("newline", [b"\n", b""], ids=["with its end", "at the end"])
 def test_a_line_may_have_the_maximum_length(newline: bytes) -> None:
-    assert of_stream(*chunks_of(line(LONGEST_EVENT) + newline)) == ALL
+    assert of_stream(*chunks_of(line(LONGEST_LINE) + newline)) == ALL
 
 
-@pytest.mark.parametrize("length", [LONGEST_EVENT + 1, LONGEST_EVENT + 65536, 3 * LONGEST_EVENT])
+@pytest.mark.parametrize("length", [LONGEST_LINE + 1, LONGEST_LINE + 65536, 3 * LONGEST_LINE])
 def test_a_line_that_is_too_long_is_skipped_and_later_ones_are_read(length: int) -> None:
     stream = [*chunks_of(line(length, {"usage": {"prompt_tokens": 1}})), b"\n" + event(OPENAI)]
     assert of_stream(*stream) == ALL
@@ -268,26 +278,26 @@ def test_a_line_that_is_too_long_is_skipped_and_later_ones_are_read(length: int)
 
 
 def test_lines_before_one_that_is_too_long_are_read() -> None:
-    stream = [event(OPENAI), *chunks_of(line(LONGEST_EVENT + 1, {"usage": {"prompt_tokens": 1}})), b"\n\n"]
+    stream = [event(OPENAI), *chunks_of(line(LONGEST_LINE + 1, {"usage": {"prompt_tokens": 1}})), b"\n\n"]
     assert of_stream(*stream) == ALL
 
 
 def test_the_rest_of_a_line_that_is_too_long_is_not_read() -> None:
     rest = event({"usage": {"prompt_tokens": 1}})
-    assert of_stream(b"x" * (LONGEST_EVENT + 1), rest) is None
-    assert of_stream(b"x" * (LONGEST_EVENT + 1), b"x", b"x", rest, event(OPENAI)) == ALL
+    assert of_stream(b"x" * (LONGEST_LINE + 1), rest) is None
+    assert of_stream(b"x" * (LONGEST_LINE + 1), b"x", b"x", rest, event(OPENAI)) == ALL
 
 
 def test_a_line_in_the_chunk_of_one_that_is_too_long_is_read() -> None:
-    assert of_stream(event(OPENAI) + b"data: " + b"x" * LONGEST_EVENT) == ALL
+    assert of_stream(event(OPENAI) + b"data: " + b"x" * LONGEST_LINE) == ALL
 
 
 def test_the_rest_of_a_line_that_is_too_long_is_not_read_after_another_line() -> None:
-    assert of_stream(b": ping\n" + b"x" * (LONGEST_EVENT + 1), event(OPENAI)) is None
+    assert of_stream(b": ping\n" + b"x" * (LONGEST_LINE + 1), event(OPENAI)) is None
 
 
 def test_a_line_that_is_too_long_is_skipped_however_it_is_split() -> None:
-    long = line(2 * LONGEST_EVENT) + b"\n"
+    long = line(2 * LONGEST_LINE) + b"\n"
     assert of_stream(long) == of_stream(*chunks_of(long))
 
 

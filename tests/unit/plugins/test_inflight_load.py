@@ -76,14 +76,14 @@ async def test_two_requests_add_up() -> None:
 async def test_the_response_releases_the_tokens_and_keeps_the_request() -> None:
     plugin, decision = producer(), make_decision("a")
     plugin.on_entered(REQUEST, decision)
-    plugin.on_responded(decision)
+    plugin.on_first_token(decision, exact=True)
     assert await counts(plugin) == ({"a": 1}, {})
 
 
 async def test_the_end_releases_everything() -> None:
     plugin, decision = producer(), make_decision("a")
     plugin.on_entered(REQUEST, decision)
-    plugin.on_responded(decision)
+    plugin.on_first_token(decision, exact=True)
     plugin.on_left(decision)
     assert await counts(plugin) == ({}, {})
 
@@ -120,14 +120,14 @@ async def test_every_profile_s_first_pick_counts() -> None:
 async def test_the_response_ends_the_prefill() -> None:
     plugin, decision = producer(), disaggregated("a", "b")
     plugin.on_entered(REQUEST, decision)
-    plugin.on_responded(decision)
+    plugin.on_first_token(decision, exact=True)
     assert await counts(plugin) == ({"a": 1}, {})
 
 
 async def test_with_output_estimated_the_response_ends_only_the_prefill() -> None:
     plugin, decision = producer(**WITH_OUTPUT), disaggregated("a", "b")
     plugin.on_entered(REQUEST, decision)
-    plugin.on_responded(decision)
+    plugin.on_first_token(decision, exact=True)
     assert await counts(plugin) == ({"a": 1}, {"a": 250})
 
 
@@ -135,7 +135,7 @@ async def test_one_endpoint_for_both_profiles_counts_twice() -> None:
     plugin, decision = producer(), disaggregated("a", "a")
     plugin.on_entered(REQUEST, decision)
     before = await counts(plugin)
-    plugin.on_responded(decision)
+    plugin.on_first_token(decision, exact=True)
     assert [before, await counts(plugin)] == [({"a": 2}, {"a": 200}), ({"a": 1}, {})]
 
 
@@ -269,7 +269,7 @@ async def test_a_producer_that_joins_counts_what_is_in_flight_by_its_own_paramet
     for decision, responded in SIX:
         in_flight.begin(request, decision)
         if responded:
-            in_flight.responded(decision)
+            in_flight.first_token(decision, exact=True)
     second = follower(in_flight, **params)
     found = [await counts(plugin) for plugin in (first, second)]
     assert found == [({"a": 4, "b": 4}, {"a": 200, "b": 400}), ({"a": 4, "b": 4}, tokens)]
@@ -299,7 +299,7 @@ def test_counts_are_never_negative_end_at_0_and_do_not_depend_on_when_a_producer
         elif step == "join":
             plugins.append(follower(in_flight, addEstimatedOutputTokens=output))
         elif step == "response" and silent:
-            in_flight.responded(silent.pop(number % len(silent)))
+            in_flight.first_token(silent.pop(number % len(silent)), exact=True)
         elif step == "end" and alive:
             decision = alive.pop(number % len(alive))
             silent = [one for one in silent if one is not decision]

@@ -50,7 +50,7 @@ def test_an_empty_queue_scores_a_half_and_a_queue_at_the_threshold_0(
     [
         pytest.param({}, [0.5, 0.25], id="nothing in flight"),
         pytest.param({"e0": 4}, [0.3, 0.25], id="four in flight"),
-        pytest.param({"e0": 40, "e1": 9}, [0.0, 0.25], id="more in flight than the threshold"),
+        pytest.param({"e0": 40, "e1": 9}, [0.0, 0.05], id="more in flight than the threshold"),
     ],
 )
 def test_an_unknown_endpoint_is_scored_by_its_requests_in_flight(

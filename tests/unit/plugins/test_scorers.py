@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from app.extension import IN_FLIGHT_REQUESTS, KV_CACHE_USAGE, PREFIX_HITS, PREFIX_SHAPE, RUNNING, WAITING, PrefixShape
 from plugins.scorers.active_request import ActiveRequestScorer
 from plugins.scorers.kv_cache_utilization import KvCacheUtilizationScorer
+from plugins.scorers.load_aware import LoadAwareScorer
 from plugins.scorers.prefix_cache_scorer import PrefixCacheScorer
 from plugins.scorers.queue import QueueScorer
 from plugins.scorers.running_requests import RunningRequestsScorer
@@ -29,6 +30,14 @@ LOADS = [
 ]
 
 
+def queue_scorer(**params: Any) -> QueueScorer:
+    return QueueScorer(params_of(QueueScorer.Params, params))
+
+
+def kv_scorer(**params: Any) -> KvCacheUtilizationScorer:
+    return KvCacheUtilizationScorer(params_of(KvCacheUtilizationScorer.Params, params))
+
+
 def endpoints(count: int) -> list[str]:
     return [f"e{number}" for number in range(count)]
 
@@ -36,7 +45,7 @@ def endpoints(count: int) -> list[str]:
 @pytest.mark.parametrize(("waiting", "scores"), LOADS)
 def test_the_shortest_queue_scores_1_and_the_longest_0(waiting: list[float], scores: list[float]) -> None:
     candidates = make_candidates(*endpoints(len(waiting)), waiting=waiting)
-    assert list(QueueScorer().score(make_request(), candidates)) == scores
+    assert list(queue_scorer().score(make_request(), candidates)) == scores
 
 
 @pytest.mark.parametrize(("running", "scores"), LOADS)
@@ -47,12 +56,52 @@ def test_the_fewest_running_requests_score_1_and_the_most_0(running: list[float]
 
 def test_the_queue_scorer_ignores_running_requests() -> None:
     candidates = make_candidates("a", "b", waiting=[1, 1], running=[9, 0])
-    assert list(QueueScorer().score(make_request(), candidates)) == [1.0, 1.0]
+    assert list(queue_scorer().score(make_request(), candidates)) == [1.0, 1.0]
 
 
 def test_the_queue_of_an_unknown_endpoint_is_its_requests_in_flight() -> None:
     candidates = make_candidates("a", "b", "c", waiting=[math.nan, 0, 4], in_flight={"a": 3, "c": 50})
-    assert list(QueueScorer().score(make_request(), candidates)) == [0.25, 1.0, 0.0]
+    assert list(queue_scorer(addInFlight=False).score(make_request(), candidates)) == [0.25, 1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("in_flight", "scores", "as_in_go"),
+    [
+        pytest.param({}, [0.5, 1.0, 0.0], [0.5, 1.0, 0.0], id="nothing in flight"),
+        pytest.param({"a": 5, "b": 3}, [0.5, 1.0, 0.0], [0.5, 1.0, 0.0], id="all on the page"),
+        pytest.param({"b": 17}, [1.0, 0.0, 10 / 12], [0.5, 1.0, 0.0], id="a failover of 17 requests"),
+        pytest.param({"a": 9, "b": 5, "c": 8}, [0.0, 1.0, 0.5], [0.5, 1.0, 0.0], id="some of each"),
+    ],
+)  # fmt: skip
+def test_requests_sent_since_the_scrape_count_as_waiting(
+    in_flight: dict[str, int], scores: list[float], as_in_go: list[float]
+) -> None:
+    """The page: 2, 0 and 4 waiting, 3, 3 and 4 running."""
+    candidates = make_candidates("a", "b", "c", waiting=[2, 0, 4], running=[3, 3, 4], in_flight=in_flight)
+    assert list(queue_scorer().score(make_request(), candidates)) == pytest.approx(scores)
+    assert list(queue_scorer(addInFlight=False).score(make_request(), candidates)) == pytest.approx(as_in_go)
+    load_aware = LoadAwareScorer(params_of(LoadAwareScorer.Params, {"threshold": 16}))
+    waiting = [2 + max(in_flight.get("a", 0) - 5, 0), max(in_flight.get("b", 0) - 3, 0), 4]
+    assert list(load_aware.score(make_request(), candidates)) == pytest.approx([0.5 * (1 - w / 16) for w in waiting])
+
+
+@pytest.mark.parametrize(
+    ("running", "in_flight", "scores"),
+    [
+        pytest.param([4, 4], {"a": 4}, [0.7, 0.5], id="all on the page"),
+        pytest.param([4, 4], {"a": 8}, [0.3, 0.5], id="four more, at a tenth each"),
+        pytest.param([4, 4], {"a": 40}, [0.0, 0.5], id="never below 0"),
+        pytest.param([0, 0], {"a": 3}, [0.7, 0.5], id="nothing to judge by"),
+    ],
+)
+def test_requests_sent_since_the_scrape_take_kv_cache(
+    running: list[float], in_flight: dict[str, int], scores: list[float]
+) -> None:
+    candidates = make_candidates(
+        "a", "b", waiting=[0, 0], running=running, kv_cache_usage=[0.3, 0.5], in_flight=in_flight
+    )
+    assert list(kv_scorer().score(make_request(), candidates)) == pytest.approx(scores)
+    assert list(kv_scorer(addInFlight=False).score(make_request(), candidates)) == pytest.approx([0.7, 0.5])
 
 
 @pytest.mark.parametrize(
@@ -67,7 +116,7 @@ def test_the_queue_of_an_unknown_endpoint_is_its_requests_in_flight() -> None:
 )
 def test_the_free_share_of_the_kv_cache_is_the_score(usage: list[float], scores: list[float]) -> None:
     candidates = make_candidates(*endpoints(len(usage)), kv_cache_usage=usage)
-    assert list(KvCacheUtilizationScorer().score(make_request(), candidates)) == pytest.approx(scores)
+    assert list(kv_scorer().score(make_request(), candidates)) == pytest.approx(scores)
 
 
 @pytest.mark.parametrize(

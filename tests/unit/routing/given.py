@@ -15,7 +15,7 @@ from app.fleet.pool import EndpointPool
 from app.routing.in_flight import InFlightRequests
 from app.routing.observers import Observers, Report
 from app.routing.pipeline import Pipeline
-from app.routing.router import Router
+from app.routing.router import Route, Router
 from app.scheduling.scheduler import Scheduler
 from pointsman.testing import FakeClock, make_endpoint
 from tests.unit.scheduling.given import FakeProfilePicker, make_profile
@@ -44,8 +44,8 @@ class Diary:
         self.requests.append(request)
         self.entries.append(f"{self.name}scheduled {decision.endpoint.name}")
 
-    def on_first_byte(self, request: InferenceRequest, decision: Decision) -> None:
-        self.entries.append(f"{self.name}first byte {decision.endpoint.name}")
+    def on_first_token(self, request: InferenceRequest, decision: Decision) -> None:
+        self.entries.append(f"{self.name}first token {decision.endpoint.name}")
 
     def on_finished(self, request: InferenceRequest, decision: Decision, outcome: Outcome) -> None:
         self.outcomes.append(outcome)
@@ -62,14 +62,21 @@ class Broken:
     def on_scheduled(self, *_: Any) -> None:
         raise LookupError("scheduled")
 
-    def on_first_byte(self, *_: Any) -> None:
-        raise LookupError("first byte")
+    def on_first_token(self, *_: Any) -> None:
+        raise LookupError("first token")
 
     def on_finished(self, *_: Any) -> None:
         raise LookupError("finished")
 
     def on_refused(self, *_: Any) -> None:
         raise LookupError("refused")
+
+
+def respond(route: Route, status: int = 200) -> None:
+    """Has the endpoint respond with one byte."""
+    route.head(status)
+    route.responds("text/plain", "")
+    route.relay([b"x"])
 
 
 class Setup:

@@ -14,7 +14,7 @@ from app.domain.errors import UpstreamError
 from app.domain.request import InferenceRequest
 from app.routing.in_flight import InFlightRequests
 from pointsman.testing import make_decision, make_request
-from tests.unit.routing.given import ENDPOINTS, Setup
+from tests.unit.routing.given import ENDPOINTS, Setup, respond
 
 REQUEST = make_request()
 
@@ -24,18 +24,18 @@ class Follower:
 
     def __init__(self) -> None:
         self.seen: list[str] = []
-        self.open: dict[int, tuple[InferenceRequest, Decision, bool]] = {}
+        self.open: dict[int, tuple[InferenceRequest, Decision, bool | None]] = {}
 
     def on_entered(self, request: InferenceRequest, decision: Decision) -> None:
         assert id(decision) not in self.open
         self.seen.append(f"entered {decision.endpoint.name}")
-        self.open[id(decision)] = (request, decision, False)
+        self.open[id(decision)] = (request, decision, None)
 
-    def on_responded(self, decision: Decision) -> None:
+    def on_first_token(self, decision: Decision, exact: bool) -> None:
         request, _, before = self.open[id(decision)]
-        assert not before
-        self.seen.append(f"responded {decision.endpoint.name}")
-        self.open[id(decision)] = (request, decision, True)
+        assert before is None
+        self.seen.append(f"{'first token' if exact else 'head'} {decision.endpoint.name}")
+        self.open[id(decision)] = (request, decision, exact)
 
     def on_left(self, decision: Decision) -> None:
         self.seen.append(f"left {decision.endpoint.name}")
@@ -48,8 +48,8 @@ class Failing:
     def on_entered(self, *_: Any) -> None:
         raise LookupError("entered")
 
-    def on_responded(self, *_: Any) -> None:
-        raise LookupError("responded")
+    def on_first_token(self, *_: Any) -> None:
+        raise LookupError("first token")
 
     def on_left(self, *_: Any) -> None:
         raise LookupError("left")
@@ -60,7 +60,7 @@ def run(in_flight: InFlightRequests, *names: str) -> None:
     for name in names:
         decision = make_decision(name)
         in_flight.begin(REQUEST, decision)
-        in_flight.responded(decision)
+        in_flight.first_token(decision, exact=True)
         in_flight.end(decision)
 
 
@@ -108,14 +108,14 @@ def test_leaving_without_entering_is_an_error() -> None:
 # -- followers
 
 
-def test_followers_see_requests_come_respond_and_go_until_they_unfollow() -> None:
+def test_followers_see_requests_come_their_first_token_and_their_end_until_they_unfollow() -> None:
     in_flight, follower = InFlightRequests(), Follower()
     run(in_flight, "a")
     in_flight.follow(follower, "plugin")
     run(in_flight, "b", "c")
     in_flight.unfollow(follower)
     run(in_flight, "a")
-    assert follower.seen == [f"{what} {name}" for name in "bc" for what in ("entered", "responded", "left")]
+    assert follower.seen == [f"{what} {name}" for name in "bc" for what in ("entered", "first token", "left")]
 
 
 def test_a_follower_that_joins_sees_the_requests_in_flight() -> None:
@@ -123,11 +123,12 @@ def test_a_follower_that_joins_sees_the_requests_in_flight() -> None:
     decisions = [make_decision(name) for name in "abcd"]
     for decision in decisions:
         in_flight.begin(make_request(id=f"to {decision.endpoint.name}"), decision)
-    in_flight.responded(decisions[1])
-    in_flight.responded(decisions[2])
+    in_flight.first_token(decisions[0], exact=False)
+    in_flight.first_token(decisions[1], exact=True)
+    in_flight.first_token(decisions[2], exact=True)
     in_flight.end(decisions[2])
     in_flight.follow(follower, "plugin")
-    assert follower.seen == ["entered a", "entered b", "responded b", "entered d"]
+    assert follower.seen == ["entered a", "head a", "entered b", "first token b", "entered d"]
     assert [(request.id, decision) for request, decision, _ in follower.open.values()] == [
         (f"to {decision.endpoint.name}", decision) for decision in decisions if decision is not decisions[2]
     ]
@@ -171,7 +172,7 @@ def test_a_follower_s_failures_are_reported_and_affect_nothing_else() -> None:
     in_flight.follow(follower, "working")
     run(in_flight, "a")
     assert [(fault.plugin, fault.extension_point, str(fault.cause)) for fault in faults] == [
-        ("failing", "InFlightListener", what) for what in ("entered", "responded", "left")
+        ("failing", "InFlightListener", what) for what in ("entered", "first token", "left")
     ]
     assert (len(follower.seen), in_flight.total) == (3, 0)
 
@@ -187,24 +188,24 @@ def test_failures_need_not_be_reported_to_anything() -> None:
 def test_a_follower_knows_what_is_in_flight_whenever_it_joins(data: st.DataObject) -> None:
     faults: list[PluginFault] = []
     in_flight, followers = InFlightRequests(faults.append), list[Follower]()
-    begun: list[tuple[InferenceRequest, Decision, bool]] = []
+    begun: list[tuple[InferenceRequest, Decision, bool | None]] = []
     for action in data.draw(st.lists(st.sampled_from(["begin", "respond", "end", "follow"]), max_size=20)):
         row = data.draw(st.integers(0, len(begun) - 1)) if begun else None
         if action == "begin":
-            begun.append((REQUEST, make_decision(data.draw(st.sampled_from("ab"))), False))
+            begun.append((REQUEST, make_decision(data.draw(st.sampled_from("ab"))), None))
             in_flight.begin(*begun[-1][:2])
         elif action == "follow":
             followers.append(Follower())
             in_flight.follow(followers[-1], "plugin")
         elif row is not None and action == "end":
             in_flight.end(begun.pop(row)[1])
-        elif row is not None and not begun[row][2]:
+        elif row is not None and begun[row][2] is None:
             request, decision, _ = begun[row]
-            begun[row] = (request, decision, True)
-            in_flight.responded(decision)
+            begun[row] = (request, decision, data.draw(st.booleans()))
+            in_flight.first_token(decision, exact=begun[row][2])
         counts = Counter(decision.endpoint.name for _, decision, _ in begun)
         assert (in_flight.count("a"), in_flight.count("b"), in_flight.total) == (counts["a"], counts["b"], len(begun))
-        expected = {id(decision): (decision, responded) for _, decision, responded in begun}
+        expected = {id(decision): (decision, exact) for _, decision, exact in begun}
         for follower in followers:
             assert {key: one[1:] for key, one in follower.open.items()} == expected
     assert faults == []
@@ -219,8 +220,8 @@ async def test_followers_see_each_attempt_of_a_request() -> None:
     async with setup.router.route(make_request()) as route:
         route.retry(UpstreamError("a", "refused"))
         route.served_by(ENDPOINTS[2].authority)
-        route.first_byte(200)
-    assert follower.seen == ["entered a", "left a", "entered b", "left b", "entered c", "responded c", "left c"]
+        respond(route)
+    assert follower.seen == ["entered a", "left a", "entered b", "left b", "entered c", "first token c", "left c"]
 
 
 async def test_a_follower_that_joins_later_sees_the_current_attempt() -> None:
@@ -237,6 +238,6 @@ async def test_a_failing_follower_breaks_no_request() -> None:
     setup = Setup()
     setup.in_flight.follow(Failing(), "failing")
     async with setup.router.route(make_request()) as route:
-        route.first_byte(200)
-    assert setup.entries == ["scheduled a", "first byte a", "finished a"]
+        respond(route)
+    assert setup.entries == ["scheduled a", "first token a", "finished a"]
     assert [fault.plugin for fault in setup.faults] == ["failing"] * 3

@@ -18,7 +18,7 @@ REQUEST, DECISION, OUTCOME, ERROR = make_request(), make_decision("a"), make_out
 
 POINTS: dict[str, tuple[str, Callable[[Observers], None], tuple[Any, ...]]] = {
     "OnScheduled": ("on_scheduled", lambda to: to.scheduled(REQUEST, DECISION), (REQUEST, DECISION)),
-    "OnFirstByte": ("on_first_byte", lambda to: to.first_byte(REQUEST, DECISION), (REQUEST, DECISION)),
+    "OnFirstToken": ("on_first_token", lambda to: to.first_token(REQUEST, DECISION), (REQUEST, DECISION)),
     "OnFinished": ("on_finished", lambda to: to.finished(REQUEST, DECISION, OUTCOME), (REQUEST, DECISION, OUTCOME)),
     "OnRefused": ("on_refused", lambda to: to.refused(REQUEST, ERROR), (REQUEST, ERROR)),
 }

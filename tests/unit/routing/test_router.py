@@ -22,7 +22,7 @@ from app.domain.errors import (
 from app.domain.outcome import Ending
 from app.routing.router import Route
 from pointsman.testing import make_request
-from tests.unit.routing.given import ENDPOINTS, Broken, Diary, Setup
+from tests.unit.routing.given import ENDPOINTS, Broken, Diary, Setup, respond
 from tests.unit.scheduling.given import keep, make_profile
 
 DOWN = UpstreamError("a", "connection refused")
@@ -168,21 +168,8 @@ async def test_a_bug_right_after_the_decision_leaves_nothing_in_flight() -> None
 async def test_observers_see_events_in_order() -> None:
     setup = Setup()
     async with setup.router.route(make_request()) as route:
-        route.first_byte(200)
-    assert setup.entries == ["scheduled a", "first byte a", "finished a"]
-
-
-async def test_an_outcome_has_times_status_and_bytes() -> None:
-    setup = Setup()
-    async with setup.router.route(make_request()) as route:
-        setup.clock.advance(2)
-        route.first_byte(201)
-        setup.clock.advance(3)
-        route.relayed(100)
-        route.relayed(20)
-    (outcome,) = setup.diary.outcomes
-    assert (outcome.first_byte, outcome.duration, outcome.status) == (2, 5, 201)
-    assert (outcome.response_bytes, outcome.attempts, outcome.final) == (120, 1, True)
+        respond(route)
+    assert setup.entries == ["scheduled a", "first token a", "finished a"]
 
 
 async def test_the_transport_may_know_the_ending_better() -> None:
@@ -195,7 +182,7 @@ async def test_the_transport_may_know_the_ending_better() -> None:
 async def test_a_block_that_is_left_without_an_error_is_complete() -> None:
     setup = Setup()
     await relay(setup)
-    assert [(o.ending, o.first_byte, o.status) for o in setup.diary.outcomes] == [(Ending.COMPLETED, None, None)]
+    assert [(o.ending, o.first_token, o.status) for o in setup.diary.outcomes] == [(Ending.COMPLETED, None, None)]
 
 
 async def test_observers_see_the_end_of_each_attempt_and_the_last_one_is_final() -> None:
@@ -238,10 +225,10 @@ async def test_of_a_refused_request_observers_see_only_the_refusal() -> None:
 async def test_a_failing_observer_is_reported_and_breaks_no_request() -> None:
     setup = Setup(observers=[Broken()])
     async with setup.router.route(make_request()) as route:
-        route.first_byte(200)
-    assert setup.entries == ["scheduled a", "first byte a", "finished a"]
+        respond(route)
+    assert setup.entries == ["scheduled a", "first token a", "finished a"]
     points = [(fault.plugin, fault.extension_point) for fault in setup.faults]
-    assert points == [("observer-0", point) for point in ("OnScheduled", "OnFirstByte", "OnFinished")]
+    assert points == [("observer-0", point) for point in ("OnScheduled", "OnFirstToken", "OnFinished")]
 
 
 async def test_an_observer_that_fails_at_a_refusal_is_reported() -> None:

@@ -13,11 +13,10 @@ from app.domain.errors import UnreachableError, UpstreamError
 from app.domain.named import Named
 from app.domain.outcome import Ending
 from app.domain.request import InferenceRequest
-from app.domain.usage import Usage
 from app.routing.router import Route
 from app.scheduling.scheduler import Scheduler
 from pointsman.testing import make_request
-from tests.unit.routing.given import ENDPOINTS, Broken, Setup
+from tests.unit.routing.given import ENDPOINTS, Broken, Setup, respond
 from tests.unit.scheduling.given import FakeProfilePicker, make_profile
 
 A, B, C = (endpoint.authority for endpoint in ENDPOINTS)
@@ -41,7 +40,7 @@ class Given(Setup):
         async with self.router.route(make_request()) as route:
             for address in addresses:
                 route.served_by(address)
-            route.first_byte(200)
+            respond(route)
         assert self.in_flight.total == 0
         return route
 
@@ -70,7 +69,7 @@ async def test_endpoints_before_the_one_that_served_have_failed(address: str, na
     route = await setup.serve(address)
     *before, last = names
     failures = [entry for name in before for entry in (f"scheduled {name}", f"finished {name}")]
-    assert setup.entries == [*failures, f"scheduled {last}", f"first byte {last}", f"finished {last}"]
+    assert setup.entries == [*failures, f"scheduled {last}", f"first token {last}", f"finished {last}"]
     assert (setup.failed, setup.endings) == (failed, [*[FAILED] * len(before), COMPLETED])
     assert (route.endpoint.name, route.attempts) == (last, len(names))
 
@@ -101,7 +100,7 @@ async def test_the_rest_of_the_list_stays() -> None:
 async def test_an_endpoint_outside_the_list_may_have_served() -> None:
     setup = Given(profile=make_profile(picker=lambda scored: scored.candidates[:2]))
     await setup.serve(C)
-    assert setup.entries == ["scheduled a", "finished a", "scheduled c", "first byte c", "finished c"]
+    assert setup.entries == ["scheduled a", "finished a", "scheduled c", "first token c", "finished c"]
     assert setup.failed == ["a"]
 
 
@@ -146,9 +145,9 @@ async def test_all_attempts_have_the_same_arrival() -> None:
     async with setup.router.route(make_request()) as route:
         setup.clock.advance(2)
         route.served_by(B)
-        route.first_byte(200)
+        respond(route)
         setup.clock.advance(3)
-    assert [(outcome.duration, outcome.first_byte) for outcome in setup.diary.outcomes] == [(2, None), (5, 2)]
+    assert [(outcome.duration, outcome.first_token) for outcome in setup.diary.outcomes] == [(2, None), (5, 2)]
 
 
 async def test_a_plugin_fault_is_reported_once() -> None:
@@ -163,7 +162,7 @@ async def test_a_plugin_fault_is_reported_once() -> None:
 async def test_a_failure_after_the_response_began_ends_the_request() -> None:
     setup, failure = Given(), UpstreamError("a", "connection reset")
     async with setup.router.route(make_request()) as route:
-        route.first_byte(200)
+        respond(route)
         route.broken_off(failure)
     assert setup.failures == [("a", failure)]
     assert setup.endings == [(Ending.UPSTREAM_FAILED, True)]
@@ -202,25 +201,6 @@ async def test_failures_need_not_be_reported_to_anything() -> None:
         route.served_by(B)
         route.broken_off(UpstreamError("b", "reset"))
     assert setup.entries[-1] == "finished b"
-
-
-# -- usage
-
-
-async def test_an_outcome_has_the_last_usage() -> None:
-    setup = Given()
-    async with setup.router.route(make_request()) as route:
-        route.used(Usage(7))
-        route.used(Usage(7, 3))
-    assert [outcome.usage for outcome in setup.diary.outcomes] == [Usage(7, 3)]
-
-
-async def test_unknown_usage_is_none() -> None:
-    setup = Given()
-    async with setup.router.route(make_request()) as route:
-        route.used(None)
-    await setup.serve()
-    assert [outcome.usage for outcome in setup.diary.outcomes] == [None, None]
 
 
 # -- several profiles

@@ -9,14 +9,9 @@ import pytest
 
 from app.domain.errors import UpstreamError, UpstreamTimeoutError
 from app.transports.http.codec.events import End, Field
-from app.transports.http.exchange import (
-    DroppedError,
-    EndpointConnection,
-    OutgoingRequest,
-    Response,
-    StalledClientError,
-    Timeouts,
-)
+from app.transports.http.exchange import EndpointConnection
+from app.transports.http.outgoing import OutgoingRequest
+from app.transports.http.response import DroppedError, Response, StalledClientError, Timeouts
 
 NO_HEADERS: list[Field] = []
 FAR = Timeouts(20.0, 20.0, 20.0)

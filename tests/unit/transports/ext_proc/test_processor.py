@@ -46,6 +46,7 @@ from tests.support.ext_proc import (
     BUFFERED_PARTIAL,
     CHAT,
     DUPLEX,
+    JSON,
     NONE,
     SSE,
     STREAMED,
@@ -575,7 +576,7 @@ async def test_observers_that_raise_break_nothing() -> None:
     setup = Given(observers=[Broken()])
     context = await setup.serve(*ASKED, *ANSWERED)
     assert kinds_of(context.written) == ["request_headers", "request_body", "response_headers", "response_body"]
-    assert [fault.extension_point for fault in setup.faults] == ["OnScheduled", "OnFirstByte", "OnFinished"]
+    assert [fault.extension_point for fault in setup.faults] == ["OnScheduled", "OnFirstToken", "OnFinished"]
     assert setup.is_at_rest
 
 
@@ -598,17 +599,17 @@ async def test_a_scorer_that_raises_costs_only_its_scores() -> None:
 async def test_the_first_endpoint_served() -> None:
     setup = Given()
     await setup.serve(*ASKED, *ANSWERED)
-    assert setup.entries == ["scheduled a", "first byte a", "finished a"]
+    assert setup.entries == ["scheduled a", "first token a", "finished a"]
     assert (setup.endings, setup.failures) == ([(Ending.COMPLETED, True)], [])
 
 
 async def test_a_request_that_the_second_endpoint_served_is_counted_there() -> None:
     setup = Given()
-    context = FakeContext(*ASKED, answer_headers(kind=SSE, served=B), stalls=True)
+    context = FakeContext(*ASKED, answer_headers(kind=SSE, served=B), answer_body(EVENTS), stalls=True)
     task = setup.begin(context)
     await context.stalled.wait()
     assert setup.counts == {"b": 1}
-    assert setup.entries == ["scheduled a", "finished a", "scheduled b", "first byte b"]
+    assert setup.entries == ["scheduled a", "finished a", "scheduled b", "first token b"]
     assert setup.endings == [(Ending.UPSTREAM_FAILED, False)]
     assert [name for name, _ in setup.failures] == ["a"]
     assert set_by(context.written[2].response_headers.response)[SERVED] == B
@@ -628,7 +629,7 @@ async def test_the_endpoint_that_served_may_be_an_attribute() -> None:
 async def test_an_unknown_address_changes_nothing(address: str) -> None:
     setup = Given()
     await setup.serve(*ASKED, answer_headers(ends=True, served=address))
-    assert setup.entries == ["scheduled a", "first byte a", "finished a"]
+    assert setup.entries == ["scheduled a", "finished a"]
 
 
 # -- failures that the proxy reports
@@ -726,6 +727,102 @@ async def test_an_outcome_has_the_size_and_the_status_of_the_response() -> None:
     await setup.serve(*ASKED, answer_headers(201, SSE), *answer_pieces([b"one", b"two"]))
     (outcome,) = setup.diary.outcomes
     assert (outcome.response_bytes, outcome.status, outcome.attempts) == (6, 201, 1)
+
+
+# -- the first token
+
+ROLE = b'data: {"choices": [{"delta": {"role": "assistant"}}]}\n\n'
+TOKEN = b'data: {"choices": [{"delta": {"content": "hi"}}]}\n\n'
+STREAM = [(1.0, None), (2.0, b": ping\n\n"), (4.0, ROLE + TOKEN), (7.0, TOKEN), (8.0, b"data: [DONE]\n\n")]
+"""A stream: when the head, which is None, and the chunks of its body arrive."""
+
+
+class TimedContext(FakeContext):
+    """A stream that delivers each message at its time, as the clock of `setup` shows."""
+
+    def __init__(self, setup: Given, *messages: tuple[float, ProcessingRequest]) -> None:
+        super().__init__(*(message for _, message in messages))
+        self._clock = setup.clock
+        self._start = setup.clock.now()
+        self._times = [time for time, _ in messages]
+
+    async def read(self) -> Any:
+        if self._times:
+            self._clock.advance(self._start + self._times.pop(0) - self._clock.now())
+        return await super().read()
+
+
+async def timed(
+    mode: int | None, *response: tuple[float, ProcessingRequest], path: str = "/v1/chat/completions", body: bytes = CHAT
+) -> Given:
+    """A request whose response arrives at these times, in seconds after the request, after its end."""
+    setup = Given()
+    headers = request_headers({":path": path}, mode=None if mode is None else DUPLEX, answer_mode=mode or 0)
+    await setup.processor.process(TimedContext(setup, (0, headers), (0, request_body(body, ends=True)), *response))
+    assert setup.is_at_rest
+    return setup
+
+
+def streamed(status: int = 200) -> list[tuple[float, ProcessingRequest]]:
+    """`STREAM` as a proxy sends it that sends chunks as they arrive."""
+    return [
+        (time, answer_headers(status, kind=SSE) if data is None else answer_body(data, ends=time == STREAM[-1][0]))
+        for time, data in STREAM
+    ]
+
+
+def buffered(kind: str = SSE, body: bytes = b"".join(data or b"" for _, data in STREAM)) -> Any:
+    """A response as a proxy sends it that buffers bodies."""
+    return [(1.0, answer_headers(kind=kind)), (8.0, answer_body(body, ends=True))]
+
+
+@pytest.mark.parametrize(
+    ("mode", "response", "first_token", "exact", "time_per_output_token"),
+    [
+        pytest.param(None, streamed(), 4.0, True, 2.0, id="no mode"),
+        pytest.param(DUPLEX, streamed(), 4.0, True, 2.0, id="duplex"),
+        pytest.param(STREAMED, streamed(), 4.0, True, 2.0, id="streamed"),
+        pytest.param(NONE, streamed()[:1], 1.0, False, None, id="no bodies"),
+        pytest.param(BUFFERED, buffered(), 1.0, False, None, id="buffered"),
+        pytest.param(BUFFERED_PARTIAL, buffered(), 1.0, False, None, id="buffered partially"),
+        pytest.param(BUFFERED, buffered("text/plain"), 1.0, False, None, id="buffered text"),
+        pytest.param(BUFFERED, buffered(JSON, ANSWER), 8.0, True, None, id="buffered JSON"),
+        pytest.param(BUFFERED_PARTIAL, buffered(JSON, ANSWER), 8.0, True, None, id="buffered JSON, partially"),
+        pytest.param(NONE, [(1.0, answer_headers())], 1.0, False, None, id="no bodies of JSON"),
+        pytest.param(DUPLEX, buffered(JSON, ANSWER), 8.0, True, None, id="JSON"),
+        pytest.param(STREAMED, streamed()[:2], None, True, None, id="no content"),
+        *(
+            pytest.param(mode, streamed(500)[:count], None, True, None, id=f"error in mode {mode}")
+            for mode, count in ((DUPLEX, 5), (STREAMED, 5), (BUFFERED, 5), (NONE, 1))
+        ),
+        *(
+            pytest.param(
+                mode, [(1.0, answer_headers(kind=SSE, ends=True))], None, True, None, id=f"empty in mode {mode}"
+            )
+            for mode in (DUPLEX, STREAMED, BUFFERED, NONE)
+        ),
+    ],
+)
+async def test_the_first_token_is_timed_in_every_mode(
+    mode: int | None, response: Any, first_token: float | None, exact: bool, time_per_output_token: float | None
+) -> None:
+    setup = await timed(mode, *response)
+    (outcome,) = setup.diary.outcomes
+    assert (outcome.head, outcome.first_token, outcome.first_token_exact) == (1.0, first_token, exact)
+    assert outcome.time_per_output_token == time_per_output_token
+    assert setup.entries.count("first token a") == (first_token is not None)
+
+
+async def test_the_responses_api_has_its_first_token_at_its_first_delta() -> None:
+    created, delta = b'data: {"type": "created"}\n\n', b'data: {"type": "output_text.delta"}\n\n'
+    response = [(1.0, answer_headers(kind=SSE)), (2.0, answer_body(created)), (3.0, answer_body(delta, ends=True))]
+    setup = await timed(STREAMED, *response, path="/v1/responses?a=1", body=b'{"model": "demo", "input": "hi"}')
+    assert [outcome.first_token for outcome in setup.diary.outcomes] == [3.0]
+
+
+async def test_a_buffered_stream_has_the_usage_and_the_size_of_its_body() -> None:
+    (outcome,) = (await timed(BUFFERED, *buffered(SSE, EVENTS))).diary.outcomes
+    assert (outcome.usage, outcome.response_bytes, outcome.first_token) == (Usage(7, 3, 4), len(EVENTS), 1.0)
 
 
 # -- the end of a stream
@@ -826,7 +923,7 @@ async def test_a_proxy_that_violates_the_protocol_gets_a_status(messages: Any, e
         await setup.processor.process(context)
     assert context.aborted is not None
     assert context.aborted[0] is grpc.StatusCode.INVALID_ARGUMENT
-    assert (setup.is_at_rest, [outcome.first_byte is not None for outcome in setup.diary.outcomes]) == (True, endings)
+    assert (setup.is_at_rest, [outcome.head is not None for outcome in setup.diary.outcomes]) == (True, endings)
     assert setup.failures == []
 
 

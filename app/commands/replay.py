@@ -1,0 +1,84 @@
+"""`pointsman replay`: runs a trace through one or several configurations, on simulated engines in virtual time."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import Progress, TaskID
+
+from app.commands.arguments import EXIT_FAULTS, add_configuration, sources_of
+from app.commands.replaying import Scene, add_trace, replay_with, scene_of
+from app.observability.logging import set_up_logging
+from app.settings.layers import Sources
+
+if TYPE_CHECKING:
+    from app.replay.run import Run
+
+ORACLE = "greedy oracle"
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    add_configuration(parser)
+    add_trace(parser)
+    parser.add_argument(
+        "--against", action="append", default=[], metavar="FILE", help="a further configuration; may be repeated"
+    )
+    parser.add_argument("--oracle", action="store_true", help="add picks that know every cache and every queue")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Returns 0, or 1 if the trace has errors. Raises `ConfigurationError`, `UsageError`."""
+    from app.replay.report import as_json, as_tables  # noqa: PLC0415 - loaded by this command only
+    from app.replay.results import compare, summarise  # noqa: PLC0415
+
+    set_up_logging(format="console", level="error")
+    scene = scene_of(arguments)
+    if scene is None:
+        return EXIT_FAULTS
+    sources = [_first(arguments), *(Sources((file,)) for file in arguments.against)]
+    names = [_name(arguments.files), *arguments.against]
+    jobs: list[tuple[str, Sources | None]] = list(zip(names, sources, strict=True))
+    if arguments.oracle:
+        jobs.append((ORACLE, None))
+    runs = _replay_all(scene, jobs, shown=not arguments.quiet and not arguments.json)
+    summaries = [summarise(one) for one in runs]
+    comparisons = [compare(runs[0], other) for other in runs[1:]]
+    titles = [name for name, _ in jobs]
+    if arguments.json:
+        print(json.dumps(as_json(titles, summaries, comparisons), indent=2))  # noqa: T201
+    else:
+        print(as_tables(titles, summaries, comparisons, terminal=sys.stdout.isatty()), end="")  # noqa: T201
+    return 0
+
+
+def _replay_all(scene: Scene, jobs: Sequence[tuple[str, Sources | None]], *, shown: bool) -> list[Run]:
+    console = Console(file=sys.stderr)
+    runs = []
+    with Progress(console=console, transient=True, disable=not shown or not console.is_terminal) as bar:
+        for name, sources in jobs:
+            task = bar.add_task(name, total=len(scene.requests))
+            runs.append(replay_with(scene, sources, partial(_show, bar, task)))
+    return runs
+
+
+def _first(arguments: argparse.Namespace) -> Sources:
+    sources = sources_of(arguments)
+    given = sources.files or sources.text or sources.sets
+    return sources if given else Sources(("builtin:default",), None, sources.environment)
+
+
+def _name(files: Sequence[str]) -> str:
+    return " + ".join(files) if files else "builtin:default"
+
+
+def _show(bar: Progress, task: TaskID, done: int) -> None:
+    bar.update(task, completed=done)

@@ -1,0 +1,296 @@
+"""The prompts that each endpoint has yet to process, and the time that takes.
+
+Engines process prompts in the order of arrival. So an endpoint's queue is known from what was sent there and has had no
+first token. For a request with `own` uncached tokens the expected time to first token is
+
+    |head / rate - age| + (behind + running + others + own) / rate
+
+where `head` are the uncached tokens of the prompt being processed and `age` the seconds since it began, `behind` those
+of the prompts behind it, `running` the number of responses being generated (each takes a token of the iteration that a
+prompt shares with them), and `others` the tokens that clients of other routers have waiting. A head that is overdue by
+some time is expected to take as long again: hence the absolute value.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from plugins.shared.prefill_rates import PrefillRates
+from pointsman import Column
+
+FEW = 32
+"""Up to this many endpoints, plain Python is faster than numpy."""
+
+MOVED = 0.1
+"""Change of the fleet's rate, as a share, after which the speed of every endpoint is computed anew."""
+
+RECENT = 256
+"""Prompts processed since the last scrape that are remembered, per endpoint."""
+
+
+@dataclass(slots=True, eq=False)
+class Prompt:
+    """A prompt that was sent to an endpoint."""
+
+    endpoint: str
+    tokens: float
+    """Uncached tokens, at least 1."""
+    entered: float
+    """Time it was sent, in seconds."""
+    silent: bool = False
+    """Whether its first token can't be seen, as with responses that are not streamed."""
+    teaches: bool = True
+    """Whether its uncached tokens are known well enough to learn the rate from."""
+    queued: bool = True
+
+
+@dataclass(slots=True, eq=False)
+class _Queue:
+    """The prompts of one endpoint, oldest first."""
+
+    slowness: float
+    """The fleet's rate over the endpoint's."""
+    prompts: deque[Prompt] = field(default_factory=deque)
+    since: float = 0.0
+    """When the first one's turn came."""
+    tokens: float = 0.0
+    """Of all prompts."""
+    running: int = 0
+    """Responses being generated."""
+    others: float = 0.0
+    """Tokens of requests that came from elsewhere."""
+    processed: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=RECENT))
+    """When each recent prompt entered and left the queue."""
+
+    def seconds(self, own: float, now: float, fleet: float) -> float:
+        """Expected time to first token of a request with `own` uncached tokens, at a rate of `fleet`."""
+        per_token = self.slowness / fleet
+        rest = self.tokens + self.running + self.others + own
+        if not self.prompts:
+            return rest * per_token
+        head = self.prompts[0].tokens
+        return abs(head * per_token - (now - self.since)) + (rest - head) * per_token
+
+    def ahead(self, now: float, fleet: float) -> float:
+        """Tokens to be processed before a new prompt's turn comes."""
+        rest = self.tokens + self.others
+        if not self.prompts:
+            return rest
+        return rest - min((now - self.since) * fleet / self.slowness, self.prompts[0].tokens)
+
+
+class _Table:
+    """The queues of many endpoints, in columns that are brought up to date when they are read."""
+
+    def __init__(self) -> None:
+        self._names: tuple[str, ...] = ()
+        self._positions: dict[_Queue, int] = {}
+        self._columns = np.zeros((5, 0))
+        self._changed: set[_Queue] = set()
+
+    def change(self, queue: _Queue) -> None:
+        """`queue` is no longer as it was."""
+        if queue in self._positions:
+            self._changed.add(queue)
+
+    def clear(self) -> None:
+        """The endpoints have changed."""
+        self._names = ()
+        self._positions = {}
+        self._changed = set()
+
+    def seconds(
+        self, names: tuple[str, ...], queues: Sequence[_Queue], own: Column, now: float, fleet: float
+    ) -> Column:
+        """As `_Queue.seconds`, for each of `names`."""
+        if names is not self._names:
+            self._names = names
+            self._positions = {queue: position for position, queue in enumerate(queues)}
+            self._columns = np.zeros((5, len(names)))
+            self._changed = set(queues)
+        for queue in self._changed:
+            self._write(queue)
+        self._changed.clear()
+        head, busy, since, rest, slowness = self._columns
+        seconds = (since - now) * fleet
+        seconds += head
+        np.abs(seconds, out=seconds)
+        seconds *= busy
+        seconds += rest
+        seconds += own * slowness
+        seconds /= fleet
+        return seconds
+
+    def _write(self, queue: _Queue) -> None:
+        head = queue.prompts[0].tokens if queue.prompts else 0.0
+        rest = queue.tokens + queue.running + queue.others - head
+        self._columns[:, self._positions[queue]] = (
+            head * queue.slowness, bool(queue.prompts), queue.since, rest * queue.slowness, queue.slowness
+        )  # fmt: skip
+
+
+class PrefillQueues:
+    """A queue per endpoint. Times are in seconds on one clock."""
+
+    def __init__(self, rates: PrefillRates) -> None:
+        self.rates = rates
+        self._queues: dict[str, _Queue] = {}
+        self._table = _Table()
+        self._names: tuple[str, ...] = ()
+        self._of_names: Sequence[_Queue] = ()
+        self._due: list[tuple[float, int, Prompt]] = []
+        self._order = 0
+        self._fleet = rates.fleet
+
+    # -- what happens
+
+    def enter(self, prompt: Prompt) -> None:
+        """A prompt was sent."""
+        queue = self._of(prompt.endpoint)
+        queue.prompts.append(prompt)
+        queue.tokens += prompt.tokens
+        if len(queue.prompts) == 1:
+            self._begin(queue, prompt.entered)
+        self._table.change(queue)
+
+    def first_token(self, prompt: Prompt, now: float, *, seen: bool) -> None:
+        """The response began. Unless the first token was `seen`, the prompt stays queued for the expected time."""
+        queue = self._of(prompt.endpoint)
+        if not seen:
+            prompt.silent = True
+            if queue.prompts and queue.prompts[0] is prompt:
+                self._schedule(queue, prompt)
+            return
+        if not prompt.queued:
+            return
+        if queue.prompts[0] is prompt:
+            self._learn(prompt, now - queue.since)
+        while queue.prompts[0] is not prompt and queue.prompts[0].silent:  # processed before it, unseen
+            self._to_batch(queue, queue.prompts[0], now)
+        self._to_batch(queue, prompt, now)
+
+    def leave(self, prompt: Prompt, now: float) -> None:
+        """The request ended, with or without a response."""
+        queue = self._of(prompt.endpoint)
+        if prompt.queued:
+            self._remove(queue, prompt, now)
+        else:
+            queue.running -= 1
+            self._table.change(queue)
+
+    def not_ours(self, name: str, waiting: float, at: float) -> float:
+        """How many of the `waiting` requests that the engine reports for the time `at` came from elsewhere."""
+        queue = self._of(name)
+        ours = sum([prompt.entered <= at for prompt in queue.prompts])
+        while queue.processed and queue.processed[0][1] <= at:
+            queue.processed.popleft()
+        ours += sum([entered <= at for entered, _ in queue.processed])
+        return max(waiting - ours, 0.0)
+
+    def set_others(self, name: str, tokens: float) -> None:
+        """Requests from elsewhere have `tokens` tokens in the engine's queue."""
+        queue = self._of(name)
+        queue.others = tokens
+        self._table.change(queue)
+
+    def others(self, name: str) -> float:
+        """What `set_others` set, 0 at first."""
+        return self._of(name).others
+
+    def keep_only(self, names: Collection[str]) -> None:
+        """Forgets the endpoints that are not in `names` and have no request left."""
+        for name in [name for name in self._queues if name not in names]:
+            queue = self._queues[name]
+            if not queue.prompts and not queue.running:
+                del self._queues[name]
+                self.rates.forget(name)
+        self._names = ()
+        self._table.clear()
+
+    # -- what is expected
+
+    def expected(self, names: tuple[str, ...], own: Column | Sequence[float], now: float) -> Column:
+        """Seconds to the first token of a request, for each of `names`. `own` are its uncached tokens at each."""
+        self._settle(now)
+        if names is not self._names:
+            self._names = names
+            self._of_names = [self._of(name) for name in names]
+        queues, fleet = self._of_names, self.rates.fleet
+        if len(names) > FEW:
+            return self._table.seconds(names, queues, np.asarray(own), now, fleet)
+        return np.array([queue.seconds(tokens, now, fleet) for queue, tokens in zip(queues, own, strict=True)])
+
+    def expected_at(self, name: str, own: float, now: float) -> float:
+        """As `expected`, for one endpoint."""
+        self._settle(now)
+        return self._of(name).seconds(own, now, self.rates.fleet)
+
+    def ahead(self, name: str, now: float) -> float:
+        """Tokens that the endpoint has yet to process before a new prompt's turn comes."""
+        self._settle(now)
+        return self._of(name).ahead(now, self.rates.fleet)
+
+    def prompts(self, name: str) -> Sequence[Prompt]:
+        """The prompts queued at an endpoint, oldest first."""
+        queue = self._queues.get(name)
+        return () if queue is None else tuple(queue.prompts)
+
+    # -- inside
+
+    def _of(self, name: str) -> _Queue:
+        queue = self._queues.get(name)
+        if queue is None:
+            queue = self._queues[name] = _Queue(self.rates.slowness(name))
+        return queue
+
+    def _begin(self, queue: _Queue, now: float) -> None:
+        """The first prompt's turn comes."""
+        queue.since = now
+        if queue.prompts and queue.prompts[0].silent:
+            self._schedule(queue, queue.prompts[0])
+
+    def _schedule(self, queue: _Queue, prompt: Prompt) -> None:
+        self._order += 1
+        due = queue.since + prompt.tokens * queue.slowness / self.rates.fleet
+        heapq.heappush(self._due, (due, self._order, prompt))
+
+    def _settle(self, now: float) -> None:
+        """Takes the prompts out whose first token can't be seen and whose time has passed."""
+        while self._due and self._due[0][0] <= now:
+            due, _, prompt = heapq.heappop(self._due)
+            queue = self._queues.get(prompt.endpoint)
+            if queue is not None and queue.prompts and queue.prompts[0] is prompt:
+                self._to_batch(queue, prompt, due)
+
+    def _learn(self, prompt: Prompt, seconds: float) -> None:
+        if not prompt.teaches or prompt.silent:
+            return
+        self.rates.learn(prompt.endpoint, prompt.tokens, seconds)
+        self._of(prompt.endpoint).slowness = self.rates.slowness(prompt.endpoint)
+        if abs(self.rates.fleet / self._fleet - 1.0) > MOVED:  # the endpoints' speeds are relative to it
+            self._fleet = self.rates.fleet
+            for name, queue in self._queues.items():
+                queue.slowness = self.rates.slowness(name)
+                self._table.change(queue)
+
+    def _to_batch(self, queue: _Queue, prompt: Prompt, now: float) -> None:
+        queue.running += 1
+        self._remove(queue, prompt, now)
+
+    def _remove(self, queue: _Queue, prompt: Prompt, now: float) -> None:
+        prompt.queued = False
+        first = queue.prompts[0] is prompt
+        if first:
+            queue.prompts.popleft()
+        else:
+            queue.prompts.remove(prompt)
+        queue.tokens = queue.tokens - prompt.tokens if queue.prompts else 0.0
+        queue.processed.append((prompt.entered, now))
+        if first:
+            self._begin(queue, now)
+        self._table.change(queue)
