@@ -19,6 +19,7 @@ COMMANDS = {
     "plugins": "list the plugin types, or describe one",
     "schema": "print the JSON Schema of a configuration",
     "fleet": "run simulated model servers",
+    "tune": "search parameters and weights over a trace",
     "replay": "run a trace through configurations, in virtual time",
 }
 

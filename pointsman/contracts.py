@@ -23,6 +23,7 @@ from app.extension.fleet import Discovery, Extractor, MetricsSource, ScrapeError
 from app.extension.parsing import Parser
 from app.extension.requests import OnFinished, OnFirstToken, OnScheduled, Producer, observes_first_token
 from app.extension.scheduling import Filter, Picker, ProfilePicker, Scorer
+from app.extension.services import InFlightListener
 from pointsman.builders import FakePool, make_candidates, make_decision, make_endpoint, make_outcome, make_request
 
 SAMPLE_BODIES: Sequence[bytes] = (
@@ -135,7 +136,7 @@ def check_profile_picker(plugin: ProfilePicker, profiles: Sequence[str] = ("defa
 
 
 def check_producer(plugin: Producer, produced: Iterable[AnyFactKey]) -> None:
-    """Checks that it produces only the facts in `produced`, and that its observer methods accept any decision."""
+    """Checks that it produces only the facts in `produced`, and that it can observe and follow requests of any kind."""
     assert isinstance(plugin, Producer), f"{plugin!r} is not a Producer"
     declared = set(produced)
     for request, candidates in _every_pair():
@@ -149,6 +150,18 @@ def check_producer(plugin: Producer, produced: Iterable[AnyFactKey]) -> None:
             plugin.on_first_token(with_facts, decision)
         if isinstance(plugin, OnFinished):
             plugin.on_finished(with_facts, decision, make_outcome())
+        if isinstance(plugin, InFlightListener):
+            _follow(plugin, with_facts)
+
+
+def _follow(plugin: InFlightListener, request: InferenceRequest) -> None:
+    """Has `plugin` follow requests with an exact first token, with that of the response head, and with none."""
+    for tokens in ((True,), (False,), ()):
+        decision = make_decision("a", "b")
+        plugin.on_entered(request, decision)
+        for exact in tokens:
+            plugin.on_first_token(decision, exact)
+        plugin.on_left(decision)
 
 
 def check_discovery(plugin: Discovery, expected: Iterable[str]) -> None:

@@ -241,8 +241,9 @@ def _constructor(cls: type, address: str) -> Iterator[tuple[str, Any, bool]]:
     """The name and annotation of each parameter of the constructor, and whether it is required."""
     if cls.__init__ is object.__init__:  # type: ignore[misc]
         return
+    nested = {name: value for base in reversed(cls.__mro__) for name, value in vars(base).items()}
     try:
-        hints = typing.get_type_hints(cls.__init__, localns=dict(vars(cls)))  # type: ignore[misc]
+        hints = typing.get_type_hints(cls.__init__, localns=nested)  # type: ignore[misc]
     except Exception as error:  # an annotation may be any expression, and raise anything
         message = f"the types of {address}'s constructor can't be resolved: {type(error).__name__}: {error}"
         raise PluginTypeError(message, "import them outside of 'if TYPE_CHECKING'") from error

@@ -7,14 +7,16 @@ import json
 import sys
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import Progress, TaskID
 
 from app.commands.arguments import EXIT_FAULTS, add_configuration, sources_of
-from app.commands.replaying import Scene, add_trace, replay_with, scene_of
+from app.commands.replaying import Scene, add_trace, or_default, replay_with, scene_of
 from app.observability.logging import set_up_logging
+from app.settings.errors import UsageError
 from app.settings.layers import Sources
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--against", action="append", default=[], metavar="FILE", help="a further configuration; may be repeated"
     )
     parser.add_argument("--oracle", action="store_true", help="add picks that know every cache and every queue")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="write a picture: .html, .png or .svg")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
 
@@ -41,10 +44,12 @@ def run(arguments: argparse.Namespace) -> int:
     from app.replay.results import compare, summarise  # noqa: PLC0415
 
     set_up_logging(format="console", level="error")
+    if arguments.plot is not None:
+        _check_plot(arguments.plot)
     scene = scene_of(arguments)
     if scene is None:
         return EXIT_FAULTS
-    sources = [_first(arguments), *(Sources((file,)) for file in arguments.against)]
+    sources = [or_default(sources_of(arguments)), *(Sources((file,)) for file in arguments.against)]
     names = [_name(arguments.files), *arguments.against]
     jobs: list[tuple[str, Sources | None]] = list(zip(names, sources, strict=True))
     if arguments.oracle:
@@ -53,11 +58,39 @@ def run(arguments: argparse.Namespace) -> int:
     summaries = [summarise(one) for one in runs]
     comparisons = [compare(runs[0], other) for other in runs[1:]]
     titles = [name for name, _ in jobs]
+    _print_faults(titles, runs)
+    tables = as_tables(titles, summaries, comparisons, terminal=sys.stdout.isatty() and arguments.plot is None)
+    if arguments.plot is not None:
+        _write_plot(arguments.plot, titles, runs, tables)
     if arguments.json:
         print(json.dumps(as_json(titles, summaries, comparisons), indent=2))  # noqa: T201
     else:
-        print(as_tables(titles, summaries, comparisons, terminal=sys.stdout.isatty()), end="")  # noqa: T201
+        print(tables, end="")  # noqa: T201
     return 0
+
+
+def _print_faults(names: Sequence[str], runs: Sequence[Run]) -> None:
+    for name, run in zip(names, runs, strict=True):
+        for fault, count in run.faults.items():
+            print(f"{name}: {count} failures of the plugin {fault}", file=sys.stderr)  # noqa: T201 - a command's output
+
+
+def _check_plot(path: Path) -> None:
+    from app.replay.plot import PlotError, check_plot  # noqa: PLC0415
+
+    try:
+        check_plot(path)
+    except PlotError as error:
+        raise UsageError(str(error)) from None
+
+
+def _write_plot(path: Path, names: Sequence[str], runs: Sequence[Run], tables: str) -> None:
+    from app.replay.plot import plot  # noqa: PLC0415
+
+    try:
+        plot(path, names, runs, tables)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from error
 
 
 def _replay_all(scene: Scene, jobs: Sequence[tuple[str, Sources | None]], *, shown: bool) -> list[Run]:
@@ -68,12 +101,6 @@ def _replay_all(scene: Scene, jobs: Sequence[tuple[str, Sources | None]], *, sho
             task = bar.add_task(name, total=len(scene.requests))
             runs.append(replay_with(scene, sources, partial(_show, bar, task)))
     return runs
-
-
-def _first(arguments: argparse.Namespace) -> Sources:
-    sources = sources_of(arguments)
-    given = sources.files or sources.text or sources.sets
-    return sources if given else Sources(("builtin:default",), None, sources.environment)
 
 
 def _name(files: Sequence[str]) -> str:

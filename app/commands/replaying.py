@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from app.replay.choosing import Chooser
     from app.replay.fleet import FleetOptions
     from app.replay.run import Run
+    from app.replay.synthetic import Synthetic
     from app.replay.trace import TraceRequest
 
 
@@ -35,12 +37,16 @@ class Scene:
 
 def add_trace(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments for the trace and the engines."""
-    parser.add_argument(
-        "--trace",
-        type=Path,
-        required=True,
-        metavar="FILE",
-        help="JSON lines, in Mooncake's format or of our access log",
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument(
+        "--trace", type=Path, metavar="FILE", help="JSON lines, in Mooncake's format or of our access log"
+    )
+    source.add_argument(
+        "--synthetic",
+        type=_synthetic,
+        metavar="NUMBERS",
+        help="a trace made of numbers such as 'requests=2000,rate=10,prefixes=8,prefix-tokens=2048,prompt-tokens=1024,"
+        "output-tokens=256,turns=3,burst=1'",
     )
     parser.add_argument(
         "--cut", type=_seconds, metavar="DURATION", help="replay the beginning of the trace only, such as 900s"
@@ -87,22 +93,27 @@ def add_trace(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="seed for random choices (default: 0)")
 
 
+def or_default(sources: Sources) -> Sources:
+    """`builtin:default` if only the environment is given."""
+    given = sources.files or sources.text or sources.sets
+    return sources if given else Sources(("builtin:default",), None, sources.environment)
+
+
 def scene_of(arguments: argparse.Namespace) -> Scene | None:
     """The trace, shaped as asked for, and the engines. None if the trace has errors, which are printed."""
     from app.replay import shaping  # noqa: PLC0415
-    from app.replay.formats import read_trace  # noqa: PLC0415
     from app.replay.trace import TraceError  # noqa: PLC0415
 
     options = _options(arguments)
     try:
-        requests = read_trace(arguments.trace)
+        requests = _requests(arguments)
     except TraceError as error:
-        print(error, file=sys.stderr)  # noqa: T201
+        print(error, file=sys.stderr)  # noqa: T201 - a command's output
         return None
-    except OSError as error:
-        raise UsageError(f"{arguments.trace}: {error.strerror}") from error
     if arguments.cut is not None:
         requests = shaping.cut(requests, arguments.cut)
+    if not requests:
+        raise UsageError("no request is left of the trace")
     if arguments.load is not None:
         requests = shaping.at_load(requests, arguments.load, options.capacity)
     elif arguments.speed is not None:
@@ -111,6 +122,19 @@ def scene_of(arguments: argparse.Namespace) -> Scene | None:
         requests = shaping.in_bursts(requests, arguments.bursts)
     foreign = shaping.chosen(len(requests), arguments.foreign, arguments.seed)
     return Scene(requests, foreign, options, arguments.seed)
+
+
+def _requests(arguments: argparse.Namespace) -> Sequence[TraceRequest]:
+    """The trace as it is. Raises `TraceError`, `UsageError`."""
+    from app.replay.formats import read_trace  # noqa: PLC0415
+    from app.replay.synthetic import make_trace  # noqa: PLC0415
+
+    if arguments.synthetic is not None:
+        return make_trace(arguments.synthetic, arguments.seed)
+    try:
+        return read_trace(arguments.trace)
+    except OSError as error:
+        raise UsageError(f"{arguments.trace}: {error.strerror}") from error
 
 
 def replay_with(scene: Scene, sources: Sources | None, progress: Callable[[int], None]) -> Run:
@@ -136,7 +160,14 @@ async def _with_configuration(scene: Scene, sources: Sources, by: Callable[[Choo
     from containers.application import Application, load  # noqa: PLC0415
 
     checked, clock = load(sources), VirtualClock()
-    application = Application(checked, clock=clock, random=Random(scene.seed), http_client=NoNetwork())
+    faults: Counter[str] = Counter()
+    application = Application(
+        checked,
+        clock=clock,
+        random=Random(scene.seed),
+        http_client=NoNetwork(),
+        fault_reporter=lambda fault: faults.update([f"{fault.plugin} ({fault.extension_point}): {fault.cause}"]),
+    )
     application.verify()
     parts = application.generation
     plugins = lifecycles(parts.all_plugins())
@@ -145,7 +176,9 @@ async def _with_configuration(scene: Scene, sources: Sources, by: Callable[[Choo
         parts.router(), parts.pool(), clock, scene.options.endpoints, checked.settings.pool.scrape.interval
     )
     try:
-        return await by(chooser)
+        run = await by(chooser)
+        run.faults = dict(faults)
+        return run
     finally:
         await plugins.stop()
 
@@ -166,6 +199,15 @@ def _options(arguments: argparse.Namespace) -> FleetOptions:
         decode_slowdown=arguments.decode_slowdown,
     )
     return FleetOptions(arguments.endpoints, engine, dict(arguments.slow))
+
+
+def _synthetic(text: str) -> Synthetic:
+    from app.replay.synthetic import parse_synthetic  # noqa: PLC0415
+
+    try:
+        return parse_synthetic(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _seconds(text: str) -> float:

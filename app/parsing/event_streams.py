@@ -29,7 +29,17 @@ class EventStreamReader:
     type ends with `.delta`: the others come without a token.
     """
 
-    __slots__ = ("_at_rest", "_held_return", "_name", "_only_deltas", "_partial", "_skipping", "content", "usage")
+    __slots__ = (
+        "_at_rest",
+        "_held_return",
+        "_name",
+        "_only_deltas",
+        "_partial",
+        "_skipping",
+        "_start",
+        "content",
+        "usage",
+    )
 
     streamed = True
     """The response is an event stream."""
@@ -46,18 +56,19 @@ class EventStreamReader:
         self._skipping = False  # the rest of a line that is too long
         self._held_return = False  # a CR at the end of the last chunk, which may be half a CRLF
         self._at_rest = not only_deltas  # none of the above, so that JSON that is not special is content
+        self._start = b"data: {"  # of the last content event
 
     def feed(self, data: bytes) -> None:
         """Adds a chunk of the body."""
         if (
             self._at_rest
-            and data.startswith(b"data: {")
+            and data.startswith(self._start)
             and data.endswith(b"\n\n")
-            and data.find(b"\n") == len(data) - 2
+            and data.find(b"\n", len(self._start)) == len(data) - 2
             and data.find(b"\r") < 0
             and _SPECIAL.search(data) is None
         ):
-            self.content += 1  # most chunks are one such event
+            self.content += 1  # most chunks are one event like the last
         else:
             self._feed(data)
 
@@ -110,11 +121,16 @@ class EventStreamReader:
             elif len(line) > LONGEST_LINE:
                 self._read_long_line(line)
             elif line.startswith(b"data:"):
-                self.content += self._is_content(line[5:].strip(), special=special)
-                if special:
-                    self._read_usage(line)
+                self._read_data(line, special=special)
             elif line.startswith(b"event:"):
                 self._name = line[6:].strip().decode(errors="replace")
+
+    def _read_data(self, line: bytes, *, special: bool) -> None:
+        if self._is_content(line[5:].strip(), special=special):
+            self.content += 1
+            self._start = b"event: %b\ndata: {" % self._name.encode() if self._name else b"data: {"
+        if special:
+            self._read_usage(line)
 
     def _read_long_line(self, line: bytes | bytearray) -> None:
         if line.startswith(b"data:"):
@@ -123,6 +139,8 @@ class EventStreamReader:
     def _is_content(self, data: bytes, *, special: bool) -> bool:
         if not data or data == b"[DONE]":
             return False
+        if self._name.startswith(_RESPONSES):
+            return self._is_of_content(self._name)
         fields: dict[str, Any] = {}
         if (special and _SPECIAL.search(data)) or (self._only_deltas and not self._name):
             fields = _object_in(data)

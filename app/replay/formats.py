@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+from app.replay.access_log import AccessLogReader, is_access_log
 from app.replay.mooncake import is_mooncake, read_mooncake
 from app.replay.trace import TraceError, TraceRequest
 
@@ -17,8 +19,11 @@ SHOWN = 20
 ReadLine = Callable[[Mapping[str, Any]], TraceRequest | None]
 """Reads the fields of a line; None for a line that is no request. Raises `ValueError`."""
 
-FORMATS: Sequence[tuple[Callable[[Mapping[str, Any]], bool], ReadLine]] = ((is_mooncake, read_mooncake),)
-"""How a format is recognised by the first line of a trace, and how its lines are read."""
+FORMATS: Sequence[tuple[Callable[[Mapping[str, Any]], bool], Callable[[], ReadLine]]] = (
+    (is_mooncake, lambda: read_mooncake),
+    (is_access_log, AccessLogReader),
+)
+"""How a format is recognised by the first line of a trace, and what reads its lines."""
 
 
 def read_trace(path: Path) -> Sequence[TraceRequest]:
@@ -58,9 +63,9 @@ def _object(line: bytes) -> Mapping[str, Any]:
 
 
 def _format_of(fields: Mapping[str, Any]) -> ReadLine:
-    for recognised, read in FORMATS:
+    for recognised, reader in FORMATS:
         if recognised(fields):
-            return read
+            return reader()
     found = ", ".join(map(repr, sorted(fields)[:8])) or "no field"
     raise ValueError(
         f"unknown format with {found}; a trace has Mooncake's fields 'timestamp', 'input_length', 'output_length' and "
@@ -69,7 +74,5 @@ def _format_of(fields: Mapping[str, Any]) -> ReadLine:
 
 
 def _from_zero(requests: Sequence[TraceRequest]) -> Sequence[TraceRequest]:
-    from dataclasses import replace  # noqa: PLC0415
-
     first = requests[0].arrival
     return requests if not first else [replace(one, arrival=one.arrival - first) for one in requests]

@@ -27,7 +27,7 @@ class GreedyOracle:
     async def choose(self, number: int, request: TraceRequest, now: float) -> int | None:
         """The endpoint with the least time, one of several at random."""
         chain = request.chain()
-        times = [time_to_first_token(engine, request.prompt_tokens, chain) for engine in self._fleet.engines]
+        times = [time_to_first_token(engine, request.prompt_tokens, chain, now) for engine in self._fleet.engines]
         least = min(times)
         best = [endpoint for endpoint, time in enumerate(times) if time <= least + EQUAL]
         return best[self._random.randrange(len(best))]
@@ -42,8 +42,8 @@ class GreedyOracle:
         """Needs none."""
 
 
-def time_to_first_token(engine: Engine, prompt_tokens: int, chain: Sequence[int]) -> float:
-    """Seconds of prefill before the first token of a prompt that is queued now."""
+def time_to_first_token(engine: Engine, prompt_tokens: int, chain: Sequence[int], now: float) -> float:
+    """Seconds before the first token of a prompt that is queued now: the rest of the iteration, and the prefill."""
     computing = [sequence for sequence in engine.running if sequence.computed < sequence.to_compute]
     left = sum([sequence.to_compute - sequence.computed for sequence in computing])
     ahead: set[int] = set()
@@ -53,7 +53,8 @@ def time_to_first_token(engine: Engine, prompt_tokens: int, chain: Sequence[int]
         left += _uncached(engine, sequence.prompt_tokens + sequence.generated, sequence.chain, ahead)
         ahead.update(sequence.chain)
     left += _uncached(engine, prompt_tokens, chain, ahead)
-    return left / engine.options.prefill_tokens_per_second
+    iteration = max(engine.now - now, 0.0)  # its end was computed when it began
+    return iteration + left / engine.options.prefill_tokens_per_second
 
 
 def _uncached(engine: Engine, tokens: int, chain: Sequence[int], ahead: set[int]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -52,6 +52,8 @@ class Run:
     longest_queue: int = 0
     """Most requests that waited in one engine."""
     preemptions: int = 0
+    faults: Mapping[str, int] = field(default_factory=dict)
+    """Failures of plugins, and how often each happened."""
     queues: list[list[tuple[float, int]]] = field(default_factory=list)
     """Per endpoint the requests in it over time, in seconds, at each arrival there."""
 

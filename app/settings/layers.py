@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -18,16 +17,14 @@ from app.settings.keys import PlacementHint, name_of, normalise
 from app.settings.merging import merge
 from app.settings.picker_config import PluginSpec
 from app.settings.reader import read_scalar, read_yaml
-from app.settings.schema import Settings
-from app.settings.shapes import Shape, fold, identity_of, keys_of, shape_at
+from app.settings.sets import ROOT, nested, set_layer
+from app.settings.shapes import Shape, fold, keys_of, shape_at
 from app.settings.tree import Entries, Entry, Items, Node, Origin, Scalar
 
 BUILTIN = "builtin:"
 ENVIRONMENT_PREFIX = "POINTSMAN_"
 
-ROOT = Shape("model", model=Settings)
 _PLUGIN_IDENTITY: tuple[str, ...] = PluginSpec.identity
-_STEP = re.compile(r"\.?([^.\[\]]+)|\[([^\[\]]+)\]")
 
 ParamsModel = Callable[[str], type[BaseModel] | None]
 """Takes a plugin type and returns the model of its parameters, None if the type is unknown."""
@@ -68,7 +65,7 @@ def load_layers(sources: Sources, params_model: ParamsModel, faults: Faults) -> 
     if sources.text is not None:
         layers.append(read_yaml(sources.text, "--config-text", faults))
     layers += _environment_layers(sources.environment, faults)
-    layers += [_set_layer(text, faults) for text in sources.sets]
+    layers += [set_layer(text, faults) for text in sources.sets]
     merged: Node = Entries({}, layers[0].origin if layers else Origin("default"))
     for layer in layers:
         merged = _merge_layer(merged, layer, params_model, faults)
@@ -138,7 +135,7 @@ def _environment_layers(environment: Mapping[str, str], faults: Faults) -> list[
             continue
         origin = Origin(f"environment {name}")
         node: Node = Scalar(read_scalar(environment[name]), origin)
-        layers.append(_nested([(step, None) for step in steps], node, origin))
+        layers.append(nested([(step, None) for step in steps], node, origin))
         if any(shape.kind == "list" for shape in _shapes_along(steps)):
             faults.error(origin, "environment variables can't set values inside a list", "use --set")
             layers.pop()
@@ -154,89 +151,6 @@ def _shapes_along(steps: Sequence[str]) -> list[Shape]:
         shape = shape_at(shape.model, key)
         shapes.append(shape)
     return shapes
-
-
-# -- --set path.to[name].key=value
-
-
-def _set_layer(text: str, faults: Faults) -> Entries:
-    path, equals, value = text.partition("=")
-    steps = _steps(path)
-    if not equals or not steps:
-        raise UsageError(f"--set {path}: expected path=value, such as pool.scrape.interval=2s")
-    origin = Origin(f"--set {path}")
-    return _nested(steps, _value(value, origin, faults), origin)
-
-
-def _value(text: str, origin: Origin, faults: Faults) -> Node:
-    found = Faults()
-    read = read_yaml(f"value: {text}", origin.source, found)
-    for fault in found.errors:
-        faults.error(origin, fault.message, fault.hint)
-    if read.entries.keys() - {"value"}:
-        faults.error(origin, "expected a single value, found several keys")
-    node = read.get("value")
-    return _with_origin(node, origin) if node is not None else Scalar(None, origin)
-
-
-def _with_origin(node: Node, origin: Origin) -> Node:
-    """`node` with origins in the `--set`: its source, a path within the value, and no line."""
-    path = node.origin.path.removeprefix("value").lstrip(".")
-    own = Origin(origin.source, path=path)
-    match node:
-        case Entries(entries):
-            moved = {
-                key: Entry(
-                    Origin(origin.source, path=e.origin.path.removeprefix("value.")), _with_origin(e.node, origin)
-                )
-                for key, e in entries.items()
-            }
-            return Entries(moved, own)
-        case Items(items):
-            return Items(tuple(_with_origin(item, origin) for item in items), own)
-        case Scalar(value):
-            return Scalar(value, own)
-
-
-def _steps(path: str) -> list[tuple[str, str | None]]:
-    """`plugins[a].type` as `[("plugins", "a"), ("type", None)]`; empty if the path is malformed."""
-    steps: list[tuple[str, str | None]] = []
-    end = 0
-    while end < len(path):
-        match = _STEP.match(path, end)
-        if match is None or (match[2] is not None and (not steps or steps[-1][1] is not None)):
-            return []
-        if match[1] is not None:
-            steps.append((match[1], None))
-        else:
-            steps[-1] = (steps[-1][0], match[2])
-        end = match.end()
-    return steps
-
-
-def _nested(steps: Sequence[tuple[str, str | None]], value: Node, origin: Origin) -> Entries:
-    """A tree that contains only `value`, at the path `steps`."""
-    return _nested_in(steps, ROOT, value, origin)
-
-
-def _nested_in(steps: Sequence[tuple[str, str | None]], shape: Shape, value: Node, origin: Origin) -> Entries:
-    (key, name), rest = steps[0], steps[1:]
-    known = keys_of(shape.model).get(fold(key)) if shape.model is not None else None
-    inner = shape_at(shape.model, known) if shape.model is not None and known else Shape("value")
-    if name is None:
-        node = _nested_in(rest, inner, value, origin) if rest else value
-    else:
-        node = Items((_named_item(name, rest, inner, value, origin),), origin)
-    return Entries({key: Entry(origin, node)}, origin)
-
-
-def _named_item(name: str, rest: Sequence[tuple[str, str | None]], shape: Shape, value: Node, origin: Origin) -> Node:
-    identity = identity_of(shape) or ("name",)
-    item = _nested_in(rest, shape.inner or Shape("value"), value, origin) if rest else value
-    if not isinstance(item, Entries) or identity[0] in item.entries:
-        return item
-    read = read_scalar(name) if identity == ("priority",) else name
-    return item.with_(identity[0], Entry(origin, Scalar(read, origin)))
 
 
 # -- hints

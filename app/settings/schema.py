@@ -14,7 +14,7 @@ from app.settings.picker_config import (
     ProfileSpec,
     RequestHandler,
 )
-from app.settings.sections import Observability, PoolSettings, Reload, Routing, Shutdown, Simulation
+from app.settings.sections import Observability, PoolSettings, Reload, Routing, Shutdown, Simulation, Tune
 from app.settings.transports import Transports
 from app.settings.tree import Entries, plain
 from app.settings.types import Many, Section
@@ -79,6 +79,8 @@ class Settings(BaseSettings):
     """Graceful shutdown on SIGTERM."""
     reload: Reload = Reload()
     """Configuration reload without a restart; SIGHUP triggers one at any time."""
+    tune: Tune = Tune()
+    """What `pointsman tune` searches."""
     simulation: Simulation = Simulation()
     """Simulated model servers in this process, for demos and tests."""
 

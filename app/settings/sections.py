@@ -152,6 +152,13 @@ class Reload(Section):
     """Time without further changes before changed files are read. A file may be written in several steps."""
 
 
+class Tune(Section):
+    """What `pointsman tune` searches. It has no effect on serving."""
+
+    parameters: dict[str, str] = Field(default_factory=dict)
+    """Ranges by the path of a value, as in `--set`: `0.1..10`, `1..64` or `[16, 64]`."""
+
+
 class Simulation(Section):
     """Simulated model servers in this process, for demos and tests."""
 

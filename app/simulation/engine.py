@@ -179,7 +179,7 @@ class Engine:
         if until - self.now < count * time:
             count = int((until - self.now) / time) + 1
         needed = [self._blocks_for(seq, count) for seq in running]
-        if count < 2 or sum(needed) > self.cache.available:
+        if count == 1 or sum(needed) > self.cache.available:
             return None
         self.cache.allocate(sum(needed))
         advanced = tuple(running)

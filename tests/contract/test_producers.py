@@ -44,6 +44,18 @@ class FailingObserver(FakeProducer):
         raise LookupError
 
 
+class FailingListener(FakeProducer):
+    """A producer that follows requests in flight, and fails if the first token is not exact."""
+
+    def on_entered(self, request: InferenceRequest, decision: Decision) -> None: ...
+
+    def on_first_token(self, decision: Decision, exact: bool) -> None:
+        if not exact:
+            raise LookupError
+
+    def on_left(self, decision: Decision) -> None: ...
+
+
 def produced_by(kind: PluginType) -> tuple[Any, ...]:
     return tuple(kind.produces(kind.mark.type, example_params(kind.params)))
 
@@ -82,9 +94,10 @@ def test_the_check_accepts_a_producer_that_leaves_out_a_declared_fact() -> None:
     check_producer(FakeProducer({}), [PREFIX_HITS])
 
 
-def test_the_check_raises_an_observer_s_error() -> None:
+@pytest.mark.parametrize("failing", [FailingObserver, FailingListener])
+def test_the_check_raises_an_observer_s_error(failing: type[FakeProducer]) -> None:
     with pytest.raises(LookupError):
-        check_producer(FailingObserver({}), [])
+        check_producer(failing({}), [])
 
 
 def test_the_check_rejects_another_object() -> None:

@@ -121,8 +121,9 @@ def test_services_are_found_by_their_annotations(catalogue: Catalogue) -> None:
     assert {kind.params_argument for kind in found} == {"params"}
 
 
-def test_a_type_without_a_constructor_takes_nothing(catalogue: Catalogue) -> None:
-    found = catalogue.find("kv-cache-utilization-scorer")
+def test_a_type_without_a_constructor_takes_nothing(catalogue: Catalogue, write: Write) -> None:
+    write(SCORER)
+    found = catalogue.find("my_plugins:Mine")
     assert (found.params, found.params_argument, dict(found.services)) == (NoParams, None, {})
 
 
@@ -230,7 +231,8 @@ def test_a_mark_is_not_inherited(catalogue: Catalogue, write: Write) -> None:
         class Mine(QueueScorer):
             pass
     """)
-    assert catalogue.find("my_plugins:Mine").mark.type == "my_plugins:Mine"
+    found = catalogue.find("my_plugins:Mine")
+    assert (found.mark.type, found.params) == ("my_plugins:Mine", QueueScorer.Params)
 
 
 def test_a_class_with_a_lifecycle_and_a_scorer_serves_both(catalogue: Catalogue, write: Write) -> None:

@@ -357,3 +357,50 @@ def test_other_methods_may_be_anything() -> None:
     found = describe(type("Mine", (), members), "mine.py:Mine")
     assert found.extension_points == {Filter}
     assert not found.serves(Lifecycle)
+
+
+# -- methods that were renamed
+
+
+class Follows:
+    """A filter that follows requests in flight."""
+
+    def filter(self, request, candidates): ...
+
+    def on_entered(self, request, decision): ...
+
+    def on_first_token(self, decision, exact): ...
+
+    def on_left(self, decision): ...
+
+
+@pytest.mark.parametrize("others", [(), ("filter",), ("on_first_token",)], ids=str)
+def test_the_old_name_of_the_first_token_is_an_error(others: tuple[str, ...]) -> None:
+    attributes = {name: function(f"def {name}(self, request, other)") for name in (*others, "on_first_byte")}
+    with pytest.raises(PluginTypeError) as caught:
+        describe(type("Mine", (), attributes), "mine.py:Mine")
+    assert str(caught.value) == "the method on_first_byte of mine.py:Mine is never called; it is on_first_token now"
+    assert "first content of a response" in caught.value.hint
+
+
+def test_the_old_name_of_a_listener_s_method_is_an_error() -> None:
+    cls = type("Mine", (Follows,), {"on_responded": function("def on_responded(self, decision)")})
+    with pytest.raises(
+        PluginTypeError, match=r"on_responded of mine\.py:Mine is never called; it is on_first_token now"
+    ):
+        describe(cls, "mine.py:Mine")
+
+
+def test_other_plugins_may_use_the_old_name_of_a_listener_s_method() -> None:
+    attributes = {"filter": Follows.filter, "on_responded": function("def on_responded(self)")}
+    assert describe(type("Mine", (), attributes), "mine.py:Mine").extension_points == {Filter}
+
+
+def test_a_plugin_that_follows_requests_does_not_observe_the_first_token() -> None:
+    assert describe(Follows, "mine.py:Follows").extension_points == {Filter}
+
+
+def test_the_methods_of_a_plugin_that_follows_requests_are_checked() -> None:
+    cls = type("Mine", (Follows,), {"on_first_token": function("def on_first_token(self, decision)")})
+    with pytest.raises(PluginTypeError, match=r"expected on_first_token\(decision, exact\)"):
+        describe(cls, "mine.py:Mine")

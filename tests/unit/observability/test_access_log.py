@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,6 +10,7 @@ import structlog
 
 from app.domain.errors import NoEndpointsError, SaturatedError, UpstreamError
 from app.domain.outcome import Ending, Outcome
+from app.domain.usage import Usage
 from app.observability.access_log import AccessLog
 from app.observability.events import EventLog
 from pointsman.testing import make_decision, make_endpoint, make_request
@@ -26,32 +28,52 @@ def lines() -> Iterator[list[MutableMapping[str, Any]]]:
         yield captured
 
 
-def test_a_finished_request_is_one_line(lines: Lines) -> None:
-    outcome = Outcome(Ending.COMPLETED, 1.23456, status=200, first_byte=0.0512, attempts=2, response_bytes=4096)
-    AccessLog().on_finished(make_request(id="r1"), make_decision("a", "b", profile="fast"), outcome)
-    assert lines == [
-        {
-            "event": "request",
-            "log_level": "info",
-            "id": "r1",
-            "path": "/v1/chat/completions",
-            "model": "demo",
-            "endpoint": "a",
-            "profile": "fast",
-            "status": 200,
-            "ending": "completed",
-            "attempts": 2,
-            "first_byte_ms": 51.2,
-            "duration_ms": 1234.6,
-            "bytes": 4096,
-        }
-    ]
+DONE = Outcome(
+    Ending.COMPLETED, 1.23456, status=200, head=0.0123, first_token=0.0512, time_per_output_token=0.01666, attempts=2,
+    response_bytes=4096, usage=Usage(7, 3, 4),
+)  # fmt: skip
 
 
-def test_a_request_without_a_first_byte_has_none(lines: Lines) -> None:
-    AccessLog().on_finished(make_request(), make_decision("a"), Outcome(Ending.CLIENT_LEFT, 0.5))
+def logged(lines: Lines, outcome: Outcome, **fields: Any) -> dict[str, Any]:
+    """The line of a request with this outcome."""
+    AccessLog().on_finished(make_request(id="r1", **fields), make_decision("a", "b", profile="fast"), outcome)
     (line,) = lines
-    assert (line["first_byte_ms"], line["status"], line["ending"]) == (None, None, "client-left")
+    return line
+
+
+def test_a_finished_request_is_one_line(lines: Lines) -> None:
+    assert logged(lines, DONE, streaming=True) == {
+        "event": "request",
+        "log_level": "info",
+        "id": "r1",
+        "path": "/v1/chat/completions",
+        "model": "demo",
+        "endpoint": "a",
+        "profile": "fast",
+        "status": 200,
+        "ending": "completed",
+        "attempts": 2,
+        "streaming": True,
+        "head_ms": 12.3,
+        "ttft_ms": 51.2,
+        "tpot_ms": 16.7,
+        "duration_ms": 1234.6,
+        "bytes": 4096,
+        "prompt_tokens": 7,
+        "output_tokens": 3,
+        "cached_tokens": 4,
+    }
+
+
+def test_a_line_says_if_the_time_to_the_first_token_is_that_of_the_head(lines: Lines) -> None:
+    line = logged(lines, replace(DONE, first_token=0.0123, first_token_exact=False))
+    assert (line["ttft_ms"], line["ttft_from"], line["streaming"]) == (12.3, "head", False)
+
+
+def test_what_is_not_known_is_none(lines: Lines) -> None:
+    line = logged(lines, Outcome(Ending.CLIENT_LEFT, 0.5))
+    names = ("status", "head_ms", "ttft_ms", "tpot_ms", "prompt_tokens", "output_tokens", "cached_tokens")
+    assert (line["ending"], {line[name] for name in names}) == ("client-left", {None})
 
 
 def test_an_attempt_that_was_followed_by_another_is_not_logged(lines: Lines) -> None:

@@ -23,7 +23,7 @@ from pointsman.testing import make_decision, make_endpoint, make_request
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-DONE = Outcome(Ending.COMPLETED, 1.5, status=200, first_byte=0.25)
+DONE = Outcome(Ending.COMPLETED, 1.5, status=200, head=0.05, first_token=0.25, time_per_output_token=0.125)
 
 
 @pytest.fixture
@@ -32,8 +32,8 @@ def registry() -> CollectorRegistry:
     return CollectorRegistry()
 
 
-def finish(metrics: RequestMetrics, model: str = "demo", outcome: Outcome = DONE) -> None:
-    metrics.on_finished(make_request(model=model, size=100), make_decision("a"), outcome)
+def finish(metrics: RequestMetrics, model: str = "demo", outcome: Outcome = DONE, *, streaming: bool = False) -> None:
+    metrics.on_finished(make_request(model=model, size=100, streaming=streaming), make_decision("a"), outcome)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,8 @@ def finish(metrics: RequestMetrics, model: str = "demo", outcome: Outcome = DONE
     [
         pytest.param("llm_d_epp_request_total", 1, id="requests"),
         pytest.param("llm_d_epp_request_duration_seconds_sum", 1.5, id="duration"),
-        pytest.param("llm_d_epp_request_ttft_seconds_sum", 0.25, id="first byte"),
+        pytest.param("pointsman_response_head_seconds_sum", 0.05, id="response head"),
+        pytest.param("llm_d_epp_request_streaming_tpot_seconds_sum", 0.125, id="time per output token"),
         pytest.param("llm_d_epp_request_size_bytes_sum", 100, id="size"),
     ],
 )
@@ -58,9 +59,57 @@ def test_requests_of_one_model_add_up(registry: CollectorRegistry) -> None:
     assert counts == [2, 1]
 
 
-def test_a_request_without_a_first_byte_has_no_time_to_it(registry: CollectorRegistry) -> None:
+@pytest.mark.parametrize("streaming", [False, True])
+def test_the_time_to_the_first_token_is_observed_by_streaming(registry: CollectorRegistry, streaming: bool) -> None:
+    metrics = RequestMetrics(registry)
+    finish(metrics, streaming=streaming)
+    finish(metrics, streaming=streaming, outcome=replace(DONE, first_token=0.75))
+    finish(metrics, streaming=not streaming, outcome=replace(DONE, first_token=9.0))
+    labels = {"model_name": "demo", "streaming": str(streaming).lower()}
+    found = [registry.get_sample_value(f"llm_d_epp_request_ttft_seconds_{what}", labels) for what in ("sum", "count")]
+    assert found == [1.0, 2]
+
+
+def test_a_first_token_whose_time_is_that_of_the_head_is_observed_and_counted(registry: CollectorRegistry) -> None:
+    metrics, labels = RequestMetrics(registry), {"model_name": "demo", "streaming": "false"}
+    for exact in (True, False, False):
+        finish(metrics, outcome=replace(DONE, first_token_exact=exact))
+    finish(metrics, outcome=replace(DONE, first_token_exact=False, final=False))
+    assert registry.get_sample_value("llm_d_epp_request_ttft_seconds_count", labels) == 3
+    assert registry.get_sample_value("pointsman_ttft_from_head_total") == 2
+
+
+def test_without_such_a_request_none_is_counted(registry: CollectorRegistry) -> None:
+    RequestMetrics(registry)
+    assert registry.get_sample_value("pointsman_ttft_from_head_total") == 0
+
+
+def test_what_an_outcome_lacks_is_not_observed(registry: CollectorRegistry) -> None:
     finish(RequestMetrics(registry), outcome=Outcome(Ending.CLIENT_LEFT, 1.0))
-    assert registry.get_sample_value("llm_d_epp_request_ttft_seconds_count", {"model_name": "demo"}) in (None, 0)
+    names = (
+        "llm_d_epp_request_ttft_seconds",
+        "pointsman_response_head_seconds",
+        "llm_d_epp_request_streaming_tpot_seconds",
+    )
+    page = Exposition(generate_latest(registry)).samples([f"{name}_count" for name in names])
+    assert [sample.value for samples in page.values() for sample in samples if sample.value] == []
+    assert registry.get_sample_value("llm_d_epp_request_duration_seconds_count", {"model_name": "demo"}) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "labels", "bounds"),
+    [
+        ("llm_d_epp_request_ttft_seconds", {"streaming": "false"}, (24, "0.005", "120.0")),
+        ("llm_d_epp_request_streaming_tpot_seconds", {}, (19, "0.0005", "2.0")),
+    ],
+)
+def test_buckets_are_those_of_the_go_pickers(
+    registry: CollectorRegistry, name: str, labels: dict[str, str], bounds: tuple[int, str, str]
+) -> None:
+    finish(RequestMetrics(registry))
+    samples = Exposition(generate_latest(registry)).samples([f"{name}_bucket"])[f"{name}_bucket"]
+    found = [sample.labels["le"] for sample in samples if labels.items() <= sample.labels.items()]
+    assert (len(found) - 1, found[0], found[-2], found[-1]) == (*bounds, "+Inf")
 
 
 def test_an_attempt_that_was_followed_by_another_is_counted_only_as_an_attempt(registry: CollectorRegistry) -> None:

@@ -148,7 +148,7 @@ EVENTS = st.one_of(
         newline=st.sampled_from(["\n", "\r\n", "\r"]),
     ),
 )  # fmt: skip
-STREAMS = st.lists(EVENTS, max_size=8).map(b"".join)
+STREAMS = st.lists(EVENTS, max_size=8)
 PLACES = st.lists(st.integers(0, 10**6), max_size=12)
 
 
@@ -158,17 +158,20 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
 
 
 @settings(max_examples=400, deadline=None)
-@given(stream=STREAMS, places=PLACES, path=st.sampled_from([CHAT, RESPONSES]))
-@example(stream=b"event: ping\r\ndata: {}\r\n\r\ndata: {}\r\n\r\n", places=[12], path=CHAT)
-@example(stream=b"data:\ndata: {}\n", places=[7], path=CHAT)
-def test_a_stream_is_read_the_same_however_it_is_split(stream: bytes, places: list[int], path: str) -> None:
+@given(events=STREAMS, places=PLACES, path=st.sampled_from([CHAT, RESPONSES]))
+@example(events=[b"event: ping\r\ndata: {}\r\n\r\n", b"data: {}\r\n\r\n"], places=[12], path=CHAT)
+@example(events=[b"data:\ndata: {}\n"], places=[7], path=CHAT)
+@example(events=[typed("x"), typed("x"), typed("ping"), typed("x"), chat(content="a")], places=[], path=CHAT)
+def test_a_stream_is_read_the_same_however_it_is_split(events: list[bytes], places: list[int], path: str) -> None:
+    stream = b"".join(events)
     whole = read(reader_of(path), [stream])
+    assert read(reader_of(path), events) == whole
     assert read(reader_of(path), cut(stream, places)) == whole
     assert read(reader_of(path), [bytes([byte]) for byte in stream]) == whole
 
 
 @settings(max_examples=200, deadline=None)
-@given(stream=STREAMS, path=st.sampled_from([CHAT, RESPONSES]))
+@given(stream=STREAMS.map(b"".join), path=st.sampled_from([CHAT, RESPONSES]))
 def test_content_is_never_taken_back(stream: bytes, path: str) -> None:
     reader, seen = reader_of(path), 0
     for byte in stream:

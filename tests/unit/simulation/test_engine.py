@@ -333,3 +333,38 @@ def test_all_sequences_finish_and_all_blocks_are_released(
     run(one)
     assert one.cache.usage == 0.0
     assert all(sequence.generated == sequence.output_tokens for sequence in alive)
+
+
+@given(
+    st.lists(
+        st.tuples(st.floats(0.0, 30.0), st.integers(1, 400), st.sampled_from("abc"), st.integers(1, 60)),
+        min_size=1,
+        max_size=12,
+    ),
+    st.sampled_from([40, 80, 400]),
+    st.sampled_from([0.0, 0.05]),
+)
+def test_fast_forwarding_is_stepping(arrivals: list[tuple[float, int, str, int]], blocks: int, slowdown: float) -> None:
+    """Whatever arrives when, sequences get their first and last tokens at the same times, and the caches are equal."""
+    options = {
+        "num_gpu_blocks": blocks,
+        "decode_slowdown": slowdown,
+        "decode_tokens_per_second": 10.0,
+        "max_num_seqs": 4,
+    }
+    arrivals = sorted(one for one in arrivals if -(-(one[1] + one[3]) // 16) <= blocks)
+    histories = []
+    for skips in (False, True):
+        one, times = engine(**options), []
+        waiting = list(arrivals)
+        while waiting or one.has_work:
+            until = waiting[0][0] if waiting else float("inf")
+            if one.has_work and one.now < until:
+                step = (one.fast_forward(until) if skips else None) or one.step()
+                times += [(round(one.now, 6), seq.prompt_tokens) for seq in step.advanced if seq.finished]
+            else:
+                at, tokens, fill, output = waiting.pop(0)
+                one.now = max(one.now, at)
+                one.submit(prompt(tokens, fill), output_tokens=output)
+        histories.append((times, sorted(one.cache._cached), one.counters, round(one.now, 6)))
+    assert histories[0] == histories[1]

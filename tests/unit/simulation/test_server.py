@@ -125,6 +125,38 @@ async def test_a_streamed_chat_has_the_text_of_a_complete_one(client: Client) ->
     assert ("".join(texts), len(texts)) == (whole, 10)
 
 
+NEVER = EngineOptions(prefill_tokens_per_second=1e-3)
+"""The first token takes hours."""
+
+
+async def test_the_head_of_a_stream_may_come_at_accept() -> None:
+    async with serving(engine=NEVER, early_heads=True) as client:
+        async with client.post("/v1/chat/completions", chat(stream=True)) as response:
+            assert (response.status, response.content_type) == (200, "text/event-stream")
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.1):
+                    await response.content.readany()
+
+
+@pytest.mark.parametrize(("early", "stream"), [(False, True), (True, False)], ids=["not early", "no stream"])
+async def test_other_heads_come_with_the_first_token(early: bool, stream: bool) -> None:
+    async with serving(engine=NEVER, early_heads=early) as client:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1), client.post("/v1/chat/completions", chat(stream=stream)):
+                pytest.fail("it responded")
+
+
+async def test_a_stream_whose_head_is_early_is_complete() -> None:
+    async with serving(early_heads=True) as client:
+        chunks = await client.stream("/v1/chat/completions", chat(max_tokens=9, stream=True))
+        assert len(chunks) == 10
+
+
+async def test_an_early_head_leaves_errors_as_they_are() -> None:
+    async with serving(early_heads=True) as client:
+        assert (await client.request("/v1/chat/completions", chat(model="other", stream=True)))[0] == 404
+
+
 async def test_a_streamed_chat_ends_with_its_finish_reason(client: Client) -> None:
     chunks = await client.stream("/v1/chat/completions", chat(max_tokens=2, stream=True))
     assert {chunk["object"] for chunk in chunks} == {"chat.completion.chunk"}

@@ -128,6 +128,7 @@ class Given:
 
     def __init__(self) -> None:
         self.events: list[str] = []
+        self.heads: list[int] = []
         self.transport = Transport()
         self.writer: Any = Writer()
         loop = asyncio.get_running_loop()
@@ -136,8 +137,11 @@ class Given:
         )  # fmt: skip
         self.connection.connection_made(cast(asyncio.Transport, cast(Any, self.transport)))
 
-    def send(self, *, method: str = "GET", timeouts: Timeouts = FAR) -> Response:
-        return self.connection.send("e", b"h:1", OutgoingRequest(method, "/", [], b"", says_length=False), timeouts)
+    def send(self, *, method: str = "GET", timeouts: Timeouts = FAR, hold: bool = False) -> Response:
+        request = OutgoingRequest(method, "/", [], b"", says_length=False)
+        return self.connection.send(
+            "e", b"h:1", request, timeouts, on_head=self.heads.append, hold_stream_head=hold
+        )
 
     def receives(self, *data: bytes) -> None:
         for part in data:
@@ -335,3 +339,128 @@ async def test_a_complete_response_can_not_fail(given: Given) -> None:
     assert response.pass_on(given.writer) is None
     response.close()
     assert given.events == ["open", "lost"]
+
+
+# -- the head of an event stream
+
+STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n"
+EVENT = b"9\r\ndata: x\n\n\r\n"
+UNTIL_CLOSE = STREAM.replace(b"transfer-encoding: chunked\r\n", b"")
+
+
+@pytest.mark.parametrize("body", [EVENT, b"1\r\n:\r\n"], ids=["an event", "part of a comment"])
+async def test_the_head_of_a_stream_is_held_until_its_first_bytes(given: Given, body: bytes) -> None:
+    response = given.send(hold=True)
+    given.receives(STREAM)
+    assert (response.begun.done(), given.heads) == (False, [200])
+    given.receives(body[:3])
+    assert not response.begun.done()
+    given.receives(body[3:])
+    assert (response.begun.done(), response.held) == (True, False)
+    response.pass_on(given.writer)
+    given.receives(b"0\r\n\r\n")
+    assert (b"".join(given.writer.got), given.writer.end) == (body[3:-2], End())
+    response.close()
+    assert (given.events, given.heads) == (["open", "idle"], [200])
+
+
+@pytest.mark.parametrize("data", [STREAM + EVENT, STREAM + EVENT + b"0\r\n\r\n"], ids=["its beginning", "all of it"])
+async def test_a_stream_in_one_packet_begins_at_once(given: Given, data: bytes) -> None:
+    response = given.send(hold=True)
+    given.receives(data)
+    response.begun.result()
+    response.pass_on(given.writer)
+    assert given.writer.got == [b"data: x\n\n"]
+
+
+@pytest.mark.parametrize(
+    ("method", "hold", "head"),
+    [
+        pytest.param("GET", False, STREAM, id="switched off"),
+        pytest.param("HEAD", True, STREAM, id="HEAD"),
+        pytest.param("GET", True, HEAD, id="another type"),
+        pytest.param("GET", True, STREAM.replace(b"text/event-stream", b"text/event-streams"), id="a similar type"),
+        pytest.param("GET", True, STREAM.replace(b"200 OK", b"204 No Content"), id="204"),
+        pytest.param("GET", True, STREAM.replace(b"200 OK", b"304 Not Modified"), id="304"),
+        pytest.param("GET", True, STREAM.replace(b"200 OK", b"302 Found"), id="302"),
+        pytest.param("GET", True, STREAM.replace(b"200 OK", b"500 Oh No"), id="500"),
+        pytest.param("GET", True, STREAM.replace(b"transfer-encoding: chunked", b"content-length: 0"), id="no length"),
+    ],
+)
+async def test_other_heads_are_not_held(given: Given, method: str, hold: bool, head: bytes) -> None:
+    response = given.send(method=method, hold=hold)
+    given.receives(head)
+    response.begun.result()
+    assert (response.held, given.heads) == (False, [response.head.status])
+
+
+async def test_a_stream_that_ends_without_an_event_is_a_failure_that_leaves_the_connection(given: Given) -> None:
+    response = given.send(hold=True)
+    given.receives(STREAM, b"0\r\n\r\n")
+    failure = await failure_of(response.begun)
+    assert (type(failure), str(failure)) == (
+        UpstreamError, "the model server failed before it responded: it ended its event stream without an event"
+    )  # fmt: skip
+    response.close()
+    assert (given.connection.is_open, given.events) == (True, ["open", "idle"])
+    again = given.send(hold=True)
+    given.receives(STREAM + EVENT)
+    assert again.begun.done()
+
+
+async def test_a_stream_without_a_length_may_end_without_an_event_too(given: Given) -> None:
+    response = given.send(hold=True)
+    given.receives(UNTIL_CLOSE)
+    given.connection.eof_received()
+    assert "without an event" in str(await failure_of(response.begun))
+    response.close()
+    assert not given.connection.is_open
+
+
+@pytest.mark.parametrize("used", [False, True], ids=["a new connection", "a reused one"])
+@pytest.mark.parametrize("how", ["lost", "closed", "invalid"])
+async def test_a_stream_that_breaks_before_its_first_event_is_a_failure(given: Given, how: str, used: bool) -> None:
+    if used:
+        first = given.send()
+        given.receives(HEAD + b"done")
+        first.close()
+    response = given.send(hold=True)
+    given.receives(STREAM)
+    if how == "invalid":
+        given.receives(b"no chunk\r\n")
+    elif how == "closed":
+        given.connection.eof_received()
+    else:
+        given.lose()
+    failure = await failure_of(response.begun)
+    assert type(failure) is UpstreamError  # and not dropped: the endpoint got the request
+    assert ("not valid HTTP" if how == "invalid" else "closed the connection before the first event") in str(failure)
+    response.close()
+
+
+async def test_a_held_stream_has_the_time_of_a_response_and_not_that_of_a_chunk(given: Given) -> None:
+    response = given.send(timeouts=Timeouts(20.0, 0.2, 0.01), hold=True)
+    given.receives(STREAM)
+    await asyncio.sleep(0.05)
+    assert not response.begun.done()
+    failure = await failure_of(response.begun)
+    assert (type(failure), given.connection.is_open) == (UpstreamTimeoutError, False)
+    assert "no event within 0.2 s, though its response head arrived" in str(failure)
+
+
+async def test_a_stream_that_has_begun_has_the_time_of_a_chunk(given: Given) -> None:
+    response = given.send(timeouts=Timeouts(20.0, 20.0, 0.01), hold=True)
+    given.receives(STREAM, EVENT)
+    rest = response.pass_on(given.writer)
+    assert rest is not None
+    assert "nothing more for 0.01 s" in str(await failure_of(rest))
+
+
+async def test_a_client_may_leave_while_the_head_is_held(given: Given) -> None:
+    response = given.send(hold=True)
+    given.receives(STREAM)
+    response.begun.cancel()
+    given.receives(EVENT, b"0\r\n")
+    response.close()
+    assert not given.connection.is_open
+    given.connection.connection_lost(None)

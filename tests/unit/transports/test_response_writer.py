@@ -89,6 +89,18 @@ def test_the_head_is_sent_with_the_first_chunk() -> None:
     assert (transport.written[-5:], writer.closes) == (b"hello", False)
 
 
+def test_the_chunks_of_a_body_are_relayed_once_they_are_written() -> None:
+    transport, relayed = Transport(), list[Any]()
+    writer = writer_on(transport)
+    writer.relay = lambda chunks: relayed.append((list(chunks), transport.written[-5:]))
+    writer.begin(head(5), [(b"content-length", b"5")])
+    writer.write([])
+    writer.write([b"hel"])
+    writer.write([b"l", b"o"])
+    writer.write([], End())
+    assert relayed == [([b"hel"], b"\r\nhel"), ([b"l", b"o"], b"hello")]
+
+
 def test_the_head_is_sent_alone_if_no_chunk_has_arrived() -> None:
     transport = Transport()
     writer = writer_on(transport)
