@@ -157,7 +157,7 @@ class GenerationContainer(containers.DeclarativeContainer):
     admin = Single(
         AdminPages,
         allow_from=settings.provided.transports.admin.allow_from,
-        endpoints=Single(EndpointsPage, pool, in_flight, clock),
+        endpoints=Single(EndpointsPage, pool, in_flight, clock, all_plugins),
         configuration=effective,
     )
     listenings = Single(options.listenings, settings, http_server, admin_server)

@@ -70,6 +70,8 @@ def _lines(attribute: str, key: str, model: type[BaseModel], indent: str) -> Ite
 def _value(default: object, field: FieldInfo) -> str:
     if isinstance(default, list):
         return f"[{', '.join(map(scalar_text, default))}]"
+    if default == {}:
+        return "{}"
     if isinstance(default, int) and takes(field.annotation, field.metadata) == "quantity":
         return _quantity(default)
     if isinstance(default, float) and default.is_integer():

@@ -91,6 +91,10 @@ class Facts:
         """These facts updated with `found`."""
         return Facts({**self._values, **found}) if found else self
 
+    def growing(self) -> GrowingFacts:
+        """A copy to which facts can be added while they are gathered."""
+        return GrowingFacts(dict(self._values))
+
     def __contains__(self, key: object) -> bool:
         return key in self._values
 
@@ -99,6 +103,18 @@ class Facts:
 
     def __repr__(self) -> str:
         return f"Facts({', '.join(str(key) for key in self._values)})"
+
+
+class GrowingFacts(Facts):
+    """Facts that are being gathered: immutable for all but those who gather them."""
+
+    __slots__ = ()
+
+    _values: dict[AnyFactKey, object]
+
+    def add(self, found: Mapping[AnyFactKey, object]) -> None:
+        """Adds `found`, in place: a copy of the request for every producer would cost as much as most producers."""
+        self._values.update(found)
 
 
 NO_FACTS = Facts()

@@ -69,7 +69,8 @@ class InferenceRequest:
     @property
     def prompt_bytes(self) -> int:
         """Total size of the prompts in bytes."""
-        return sum(map(len, self.prompts))
+        prompts = self.prompts
+        return len(prompts[0]) if len(prompts) == 1 else sum(map(len, prompts))
 
     @property
     def prompt_tokens(self) -> int:

@@ -70,9 +70,16 @@ class _Series(NamedTuple):
 
 
 class _Times:
-    """The metrics of how a response proceeds."""
+    """The metrics of when requests got their responses."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
+        self.duration = Distributions(
+            "llm_d_epp_request_duration_seconds",
+            "Time from the arrival of a request to the last byte of its response.",
+            _MODEL,
+            _DURATIONS,
+            registry,
+        )
         self.head = Distributions(
             "pointsman_response_head_seconds",
             "Time from the arrival of a request to the response head, which engines may send before the first token.",
@@ -117,13 +124,6 @@ class RequestMetrics:
             registry,
         )
         self._attempts = Counts("llm_d_epp_scheduler_attempts", "Scheduling attempts, by status.", ["status"], registry)
-        self._duration = Distributions(
-            "llm_d_epp_request_duration_seconds",
-            "Time from the arrival of a request to the last byte of its response.",
-            _MODEL,
-            _DURATIONS,
-            registry,
-        )
         self._times = _Times(registry)
         self._size = Distributions("llm_d_epp_request_size_bytes", "Size of request bodies.", _MODEL, _SIZES, registry)
         self._token_counts = [
@@ -187,7 +187,7 @@ class RequestMetrics:
         label = self._label(model)
         found = _Series(
             self._requests.of(label),
-            self._duration.of(label),
+            self._times.duration.of(label),
             self._times.head.of(label),
             [self._times.first_token.of(label, streaming) for streaming in ("false", "true")],
             self._times.output_token.of(label),

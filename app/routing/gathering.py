@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator,
 from typing import Any, NamedTuple
 
 from app.domain.decision import PluginFault
-from app.domain.facts import AnyFactKey
+from app.domain.facts import AnyFactKey, GrowingFacts
 from app.domain.named import Named
 from app.domain.request import InferenceRequest
 from app.extension.requests import Producer
@@ -101,9 +101,17 @@ def _without_waiting(
 
 
 def _with(request: InferenceRequest, found: Found | None) -> InferenceRequest:
+    """`request` with `found`: another one if it has had no facts, else the same one."""
     if found is None:
         raise TypeError("it returned None; without facts it must return an empty mapping")
-    return request.with_facts(request.facts.and_(found)) if found else request
+    if not found:
+        return request
+    facts = request.facts
+    if not isinstance(facts, GrowingFacts):
+        facts = facts.growing()
+        request = request.with_facts(facts)
+    facts.add(found)
+    return request
 
 
 class _Rest:

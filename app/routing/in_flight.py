@@ -27,7 +27,7 @@ def _ignore(_: PluginFault) -> None:
 class InFlightRequests:
     """Requests per endpoint name, from the decision to the last byte."""
 
-    __slots__ = ("_counts", "_listeners", "_open", "_report", "total")
+    __slots__ = ("_counts", "_followers", "_listeners", "_open", "_report", "total")
 
     def __init__(self, report: Callable[[PluginFault], None] = _ignore) -> None:
         """`report` is called with each failure of a listener."""
@@ -35,6 +35,7 @@ class InFlightRequests:
         self._counts: dict[str, int] = {}
         self._open: dict[int, _Open] = {}
         self._listeners: dict[InFlightListener, str] = {}
+        self._followers: tuple[tuple[InFlightListener, str], ...] = ()
         self.total = 0
 
     def count(self, endpoint: str, /) -> int:
@@ -47,6 +48,7 @@ class InFlightRequests:
         `name` is its plugin's, for reports of its failures. Call it in the event loop, so not in a constructor.
         """
         self._listeners[listener] = name
+        self._followers = tuple(self._listeners.items())
         for one in self._open.values():
             self._call(listener, name, "on_entered", one.request, one.decision)
             if one.exact is not None:
@@ -55,6 +57,7 @@ class InFlightRequests:
     def unfollow(self, listener: InFlightListener) -> None:
         """Ends `follow`."""
         self._listeners.pop(listener, None)
+        self._followers = tuple(self._listeners.items())
 
     # -- called by the router
 
@@ -94,9 +97,11 @@ class InFlightRequests:
         self.total -= 1
 
     def _notify(self, method: str, *arguments: object) -> None:
-        if self._listeners:
-            for listener, name in tuple(self._listeners.items()):
-                self._call(listener, name, method, *arguments)
+        for listener, name in self._followers:
+            try:
+                getattr(listener, method)(*arguments)
+            except Exception as error:  # noqa: BLE001 - a plugin's failure never fails a request
+                self._report(PluginFault(name, "InFlightListener", error))
 
     def _call(self, listener: InFlightListener, name: str, method: str, *arguments: object) -> None:
         try:

@@ -12,7 +12,7 @@ import numpy as np
 from prometheus_client import Histogram
 from pydantic import Field
 
-from plugins.shared.columns import ComputedColumn, column_of
+from plugins.shared.columns import ComputedColumn, column_of, few_of
 from plugins.shared.other_load import OtherLoad
 from plugins.shared.penalties import Penalties
 from plugins.shared.prefill_queues import FEW, PrefillQueues, Prompt
@@ -82,7 +82,8 @@ class _Size:
     def few(self, names: tuple[str, ...]) -> Sequence[float]:
         """The same in plain Python, which is faster for a few."""
         tokens, block = self._tokens, self._block
-        return [max(tokens - hits * block, 1.0) for hits in column_of(self._hits, names).tolist()]
+        cold = max(tokens, 1.0)
+        return [max(tokens - hits * block, 1.0) if hits else cold for hits in few_of(self._hits, names)]
 
     def uncached_at(self, name: str) -> float:
         """For one endpoint."""
@@ -91,16 +92,6 @@ class _Size:
     def is_cut(self, name: str) -> bool:
         """Whether the endpoint has all of the prompt that is compared, and maybe more of it."""
         return 0 < self._cut <= self._hits.get(name, 0.0)
-
-
-class _Request:
-    """A request in flight, as far as it has been estimated."""
-
-    __slots__ = ("expected", "prompt")
-
-    def __init__(self, prompt: Prompt, expected: float) -> None:
-        self.prompt = prompt
-        self.expected = expected
 
 
 @plugin("token-load-producer")
@@ -149,7 +140,7 @@ class TokenLoadProducer:
         self._density = TokenDensity()
         self._penalties = Penalties()
         self._others = OtherLoad() if params.count_other_requests else None
-        self._requests: dict[int, _Request] = {}
+        self._prompts: dict[int, Prompt] = {}
         self._errors: dict[str, deque[float]] = {}
         self._names: frozenset[str] = frozenset()
         self._following = False
@@ -225,31 +216,31 @@ class TokenLoadProducer:
         tokens = size.uncached_at(endpoint)
         expected = self._queues.expected_at(endpoint, tokens, now) + self._penalties.of(endpoint, now)
         teaches = self._following and not size.is_cut(endpoint)
-        prompt = Prompt(endpoint, tokens, now, silent=not request.streaming, teaches=teaches)
+        prompt = Prompt(endpoint, tokens, now, not request.streaming, teaches, expected)
         self._queues.enter(prompt)
-        self._requests[id(decision)] = _Request(prompt, expected)
+        self._prompts[id(decision)] = prompt
         if self._others is not None:
             self._others.sent(tokens)
 
     def on_first_token(self, decision: Decision, exact: bool) -> None:
         """Takes the prompt out of the queue and learns from the time it took."""
-        request = self._requests.get(id(decision))
-        if request is None:
+        prompt = self._prompts.get(id(decision))
+        if prompt is None:
             return
-        prompt, now = request.prompt, self._clock.now()
+        now = self._clock.now()
         measured = exact and self._following and not prompt.silent
         self._queues.first_token(prompt, now, seen=exact)
         if measured:
             self._penalties.worked(prompt.endpoint)
-            error = request.expected - (now - prompt.entered)
+            error = prompt.expected - (now - prompt.entered)
             self._error_seconds.observe(error)
             self._errors.setdefault(prompt.endpoint, deque(maxlen=RECENT_ERRORS)).append(error)
 
     def on_left(self, decision: Decision) -> None:
         """The attempt ended."""
-        request = self._requests.pop(id(decision), None)
-        if request is not None:
-            self._queues.leave(request.prompt, self._clock.now())
+        prompt = self._prompts.pop(id(decision), None)
+        if prompt is not None:
+            self._queues.leave(prompt, self._clock.now())
 
     def on_finished(self, request: InferenceRequest, decision: Decision, outcome: Outcome) -> None:
         """Learns the tokens of the prompt, and sets an endpoint back that fails."""

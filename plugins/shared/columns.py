@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from plugins.shared.prefix_index import Matches
 from pointsman import Column
 
 Compute = Callable[[tuple[str, ...]], Column]
@@ -35,6 +36,14 @@ class ComputedColumn(Mapping[str, float]):
 
     def __len__(self) -> int:
         return len(self._names)
+
+
+def few_of(values: Mapping[str, float], names: tuple[str, ...]) -> Sequence[float]:
+    """As `column_of`, in plain Python, which is faster for a few endpoints."""
+    if isinstance(values, Matches):
+        return values.few(names)
+    found: Sequence[float] = column_of(values, names).tolist()
+    return found
 
 
 def column_of(values: Mapping[str, float], names: tuple[str, ...]) -> Column:

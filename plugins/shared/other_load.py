@@ -12,6 +12,9 @@ from pointsman import Candidates, Column, Pool
 MEMORY = 0.99
 """Weight of all earlier prompts in the mean length against the next one."""
 
+ASSUMED = 1000.0
+"""Tokens of a prompt, before one was sent."""
+
 SAME = 1e-6
 """Seconds within which two scrapes are the same."""
 
@@ -23,14 +26,16 @@ class OtherLoad:
     """Follows the metrics. Each fresh scrape is compared with what was in our own queue at its time."""
 
     def __init__(self) -> None:
-        self._mean = 0.0
+        self._mean = ASSUMED
+        self._sent = False
         self._metrics: Sequence[object] = ()
         self._names: tuple[str, ...] = ()
         self._read_at: Column = np.zeros(0)
 
     def sent(self, tokens: float) -> None:
         """A prompt of `tokens` uncached tokens was sent; those of others are assumed to be as long in the mean."""
-        self._mean = self._mean * MEMORY + tokens * (1.0 - MEMORY) if self._mean else tokens
+        self._mean = self._mean * MEMORY + tokens * (1.0 - MEMORY) if self._sent else tokens
+        self._sent = True
 
     def read(self, pool: Pool, queues: PrefillQueues, now: float) -> None:
         """Passes on what the scrapes since the last call show."""

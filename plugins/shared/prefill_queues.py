@@ -46,6 +46,8 @@ class Prompt:
     """Whether its first token can't be seen, as with responses that are not streamed."""
     teaches: bool = True
     """Whether its uncached tokens are known well enough to learn the rate from."""
+    expected: float = 0.0
+    """Seconds to its first token, as estimated when it was sent."""
     queued: bool = True
 
 
@@ -64,13 +66,15 @@ class _Queue:
     """Responses being generated."""
     others: float = 0.0
     """Tokens of requests that came from elsewhere."""
+    load: float = 0.0
+    """`tokens + running + others`, kept for those who read it often."""
     processed: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=RECENT))
     """When each recent prompt entered and left the queue."""
 
     def seconds(self, own: float, now: float, fleet: float) -> float:
         """Expected time to first token of a request with `own` uncached tokens, at a rate of `fleet`."""
         per_token = self.slowness / fleet
-        rest = self.tokens + self.running + self.others + own
+        rest = self.load + own
         if not self.prompts:
             return rest * per_token
         head = self.prompts[0].tokens
@@ -95,7 +99,7 @@ class _Table:
 
     def change(self, queue: _Queue) -> None:
         """`queue` is no longer as it was."""
-        if queue in self._positions:
+        if self._positions:
             self._changed.add(queue)
 
     def clear(self) -> None:
@@ -114,7 +118,8 @@ class _Table:
             self._columns = np.zeros((5, len(names)))
             self._changed = set(queues)
         for queue in self._changed:
-            self._write(queue)
+            if queue in self._positions:
+                self._write(queue)
         self._changed.clear()
         head, busy, since, rest, slowness = self._columns
         seconds = (since - now) * fleet
@@ -128,7 +133,7 @@ class _Table:
 
     def _write(self, queue: _Queue) -> None:
         head = queue.prompts[0].tokens if queue.prompts else 0.0
-        rest = queue.tokens + queue.running + queue.others - head
+        rest = queue.load - head
         self._columns[:, self._positions[queue]] = (
             head * queue.slowness, bool(queue.prompts), queue.since, rest * queue.slowness, queue.slowness
         )  # fmt: skip
@@ -156,7 +161,7 @@ class PrefillQueues:
         queue.tokens += prompt.tokens
         if len(queue.prompts) == 1:
             self._begin(queue, prompt.entered)
-        self._table.change(queue)
+        self._changed(queue)
 
     def first_token(self, prompt: Prompt, now: float, *, seen: bool) -> None:
         """The response began. Unless the first token was `seen`, the prompt stays queued for the expected time."""
@@ -181,7 +186,7 @@ class PrefillQueues:
             self._remove(queue, prompt, now)
         else:
             queue.running -= 1
-            self._table.change(queue)
+            self._changed(queue)
 
     def not_ours(self, name: str, waiting: float, at: float) -> float:
         """How many of the `waiting` requests that the engine reports for the time `at` came from elsewhere."""
@@ -196,7 +201,7 @@ class PrefillQueues:
         """Requests from elsewhere have `tokens` tokens in the engine's queue."""
         queue = self._of(name)
         queue.others = tokens
-        self._table.change(queue)
+        self._changed(queue)
 
     def others(self, name: str) -> float:
         """What `set_others` set, 0 at first."""
@@ -223,7 +228,13 @@ class PrefillQueues:
         queues, fleet = self._of_names, self.rates.fleet
         if len(names) > FEW:
             return self._table.seconds(names, queues, np.asarray(own), now, fleet)
-        return np.array([queue.seconds(tokens, now, fleet) for queue, tokens in zip(queues, own, strict=True)])
+        inverse = 1.0 / fleet
+        return np.array(
+            [
+                queue.seconds(tokens, now, fleet) if queue.prompts else (queue.load + tokens) * queue.slowness * inverse
+                for queue, tokens in zip(queues, own, strict=True)
+            ]
+        )
 
     def expected_at(self, name: str, own: float, now: float) -> float:
         """As `expected`, for one endpoint."""
@@ -247,6 +258,10 @@ class PrefillQueues:
         if queue is None:
             queue = self._queues[name] = _Queue(self.rates.slowness(name))
         return queue
+
+    def _changed(self, queue: _Queue) -> None:
+        queue.load = queue.tokens + queue.running + queue.others
+        self._table.change(queue)
 
     def _begin(self, queue: _Queue, now: float) -> None:
         """The first prompt's turn comes."""
@@ -276,7 +291,7 @@ class PrefillQueues:
             self._fleet = self.rates.fleet
             for name, queue in self._queues.items():
                 queue.slowness = self.rates.slowness(name)
-                self._table.change(queue)
+                self._changed(queue)
 
     def _to_batch(self, queue: _Queue, prompt: Prompt, now: float) -> None:
         queue.running += 1
@@ -293,4 +308,4 @@ class PrefillQueues:
         queue.processed.append((prompt.entered, now))
         if first:
             self._begin(queue, now)
-        self._table.change(queue)
+        self._changed(queue)

@@ -12,7 +12,7 @@ from enum import IntEnum
 
 from pointsman import BYTES_PER_TOKEN, MEDIA_TOKENS, InferenceRequest
 
-SAMPLE = 256
+SAMPLE = 128
 """Bytes of a prompt that are looked at, spread over its length."""
 
 BEGINNING = 2048

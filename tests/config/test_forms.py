@@ -122,7 +122,16 @@ def test_an_example_means_what_it_says(
 
 
 def test_every_example_is_among_those_tried() -> None:
-    assert set(EXAMPLES.glob("*.yaml")) == {REFERENCES, INLINE, SECTIONS}
+    assert set(EXAMPLES.glob("seed-*.yaml")) == {REFERENCES, INLINE, SECTIONS}
+
+
+def test_the_older_default_is_an_example() -> None:
+    found = check(Sources((str(EXAMPLES / "queue-kv-prefix.yaml"),)))
+    assert profiles(found)["default"][1] == {
+        "queue-scorer": 2.0,
+        "kv-cache-utilization-scorer": 2.0,
+        "prefix-cache-scorer": 3.0,
+    }
 
 
 @EXAMPLE
@@ -863,9 +872,10 @@ def test_an_overlay_in_any_form_adds_a_scorer_before_another(overlay: str, name:
 
 @EXAMPLE
 def test_an_overlay_in_place_over_the_shipped_default_shares_what_is_declared_there(example: Path) -> None:
-    found = check(Sources(("builtin:default", str(example)), "endpointPickingProfiles: [{default: [queue-scorer]}]"))
-    assert "default/queue-scorer" not in found.plan.plugins
-    assert profiles(found)["default"][1]["queue-scorer"] == 2.0
+    overlay = "endpointPickingProfiles: [{default: [expected-ttft-scorer]}]"
+    found = check(Sources(("builtin:default", str(example)), overlay))
+    assert "default/expected-ttft-scorer" not in found.plan.plugins
+    assert profiles(found)["default"][1]["expected-ttft-scorer"] == 1.0
 
 
 # -- served

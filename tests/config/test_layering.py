@@ -324,10 +324,10 @@ def test_a_misspelt_name_that_is_to_be_switched_off_is_an_error(tmp_path: Path) 
 
 
 def test_a_plugin_of_the_default_is_switched_off_by_its_type() -> None:
-    overlay = "plugins: [{type: prefix-cache-scorer, enabled: false}]"
+    overlay = "plugins: [{type: expected-ttft-scorer, enabled: false}, {type: token-load-producer, enabled: false}]"
     found = check(Sources(["builtin:default"], overlay), CATALOGUE)
-    assert default(found) == ([], {"queue-scorer": 2.0, "kv-cache-utilization-scorer": 2.0}, "max-score-picker")
-    assert "approx-prefix-cache-producer" not in found.plan.plugins
+    assert default(found) == ([], {}, "max-score-picker")
+    assert "token-load-producer" not in found.plan.plugins
 
 
 # -- adding, in a place

@@ -123,14 +123,14 @@ def test_one_mistake_in_a_plugin_does_not_make_its_references_wrong() -> None:
 @pytest.mark.parametrize(
     "off",
     [
-        "plugins: [{type: queue-scorer, enabled: false}]",
-        "schedulingProfiles: [{name: default, plugins: [{pluginRef: queue-scorer, enabled: false}]}]",
+        "plugins: [{type: expected-ttft-scorer, enabled: false}]",
+        "schedulingProfiles: [{name: default, plugins: [{pluginRef: expected-ttft-scorer, enabled: false}]}]",
     ],
 )
 def test_what_is_switched_off_drops_out_and_show_says_so(off: str) -> None:
     checked = check(Sources(("builtin:default",), off))
-    assert "queue-scorer" not in [name for name, _ in checked.plan.profiles[0].scorers]
-    assert "# the profile default runs without queue-scorer" in checked.effective()
+    assert "expected-ttft-scorer" not in [name for name, _ in checked.plan.profiles[0].scorers]
+    assert "# the profile default runs without expected-ttft-scorer" in checked.effective()
 
 
 def test_a_profile_may_be_switched_off() -> None:

@@ -39,6 +39,17 @@ endpoints:
   - {name: b, address: 10.0.0.2, port: 8000}
 """
 
+QUEUE_KV_PREFIX = """\
+plugins: [{type: queue-scorer}, {type: kv-cache-utilization-scorer}, {type: prefix-cache-scorer}, {type: max-score-picker}]
+schedulingProfiles:
+  - name: default
+    plugins:
+      - {pluginRef: queue-scorer, weight: 2}
+      - {pluginRef: kv-cache-utilization-scorer, weight: 2}
+      - {pluginRef: prefix-cache-scorer, weight: 3}
+      - {pluginRef: max-score-picker}
+"""
+
 BY_HEADER = """\
 plugins:
   - {type: header-profile-handler}
@@ -124,8 +135,18 @@ def raw(profile: Mapping[str, Any], scorer: str) -> Mapping[str, float]:
 # -- the decision
 
 
-def test_scores_totals_and_the_winner_of_the_default_profile_are_right(explained: Explained) -> None:
+def test_the_default_profile_scores_the_expected_time_to_first_token(explained: Explained) -> None:
+    """The prompt of 1,024 letters has 1.4 bytes per token; an endpoint processes 8,000 tokens per second. A request that
+    waits in an engine and is not ours has 1,000 tokens."""
     data = explained(endpoints=THREE)
+    seconds = {"a": (4000 + 1) / 8000, "b": 768 / 1.4 / 8000, "c": (1000 + 1024 / 1.4) / 8000}
+    found = raw(data["profiles"][0], "expected-ttft-scorer")
+    assert found == pytest.approx({name: seconds["b"] / one for name, one in seconds.items()}, abs=1e-3)
+    assert data["winner"]["endpoint"] == "b"
+
+
+def test_scores_totals_and_the_winner_of_a_profile_are_right(explained: Explained) -> None:
+    data = explained(endpoints=THREE, config=QUEUE_KV_PREFIX)
     (profile,) = data["profiles"]
     assert raw(profile, "queue-scorer") == {"a": 0, "b": 1, "c": 0.75}  # (4 - waiting) / 4
     assert raw(profile, "kv-cache-utilization-scorer") == {"a": 0.5, "b": 0.75, "c": 1}
@@ -146,7 +167,7 @@ def test_scores_totals_and_the_winner_of_the_default_profile_are_right(explained
 
 
 def test_the_tables_say_the_same_as_the_json(explain: Explain) -> None:
-    code, out, errors = explain(endpoints=THREE)
+    code, out, errors = explain(endpoints=THREE, config=QUEUE_KV_PREFIX)
     assert (code, errors) == (0, [])
     assert out.splitlines() == [
         "request: POST /v1/completions for the model 'demo', about 256 prompt tokens; seed 0",
@@ -279,7 +300,7 @@ def test_a_body_over_the_limit_is_too_large(explained: Explained) -> None:
 
 def test_an_unknown_endpoint_counts_by_its_requests_in_flight(explain: Explain, explained: Explained) -> None:
     endpoints = THREE + "  - {name: d, address: 10.0.0.4, port: 8000, inFlight: 2}\n"
-    data = explained(endpoints=endpoints)
+    data = explained(endpoints=endpoints, config=QUEUE_KV_PREFIX)
     unknown = data["endpoints"][3]
     assert (unknown["metrics"], unknown["waiting"], unknown["running"], unknown["in_flight"]) == ("unknown", 2, 2, 2)
     assert unknown["kv_cache_usage"] == 0.25  # the mean of 0.5, 0.25 and 0
@@ -355,8 +376,8 @@ def test_the_seed_decides_ties_and_the_same_seed_decides_the_same(explain: Expla
 
 def test_several_picks_are_numbered_best_first(explain: Explain, explained: Explained) -> None:
     more = ("--set", "plugins[max-score-picker].parameters.maxNumOfEndpoints=2")
-    assert explained(*more, endpoints=THREE)["profiles"][0]["picked"] == ["b", "a"]
-    lines = explain(*more, endpoints=THREE)[1].splitlines()
+    assert explained(*more, endpoints=THREE, config=QUEUE_KV_PREFIX)["profiles"][0]["picked"] == ["b", "a"]
+    lines = explain(*more, endpoints=THREE, config=QUEUE_KV_PREFIX)[1].splitlines()
     assert [line.split()[-1] for line in lines if line.startswith(("  b  ", "  a  "))][2:] == ["1", "2"]
     assert "  max-score-picker picked b, a" in lines
 
@@ -744,5 +765,5 @@ def test_every_key_of_the_json_is_documented(explained: Explained) -> None:
 
     refused = explained(endpoints=LABELLED.replace("TIER", "iron"), config=ROLES)
     data = {*keys(explained(endpoints=THREE)), *keys(refused), "plugin", "extension_point", "cause"}
-    scorers = {"queue-scorer", "kv-cache-utilization-scorer", "prefix-cache-scorer"}
+    scorers = {"expected-ttft-scorer"}
     assert {key for key in data - scorers if f"`{key}`" not in section} == set()

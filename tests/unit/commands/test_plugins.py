@@ -71,8 +71,8 @@ def test_one_type_is_described_in_full(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_one_type_without_parameters_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = [line.split() for line in printed(capsys, "plugins", "server-queue-length").splitlines()]
-    assert lines[0] == ["queue-scorer"]
+    lines = [line.split() for line in printed(capsys, "plugins", "running-requests-size-scorer").splitlines()]
+    assert lines[0] == ["running-requests-size-scorer"]
     assert ["parameters", "none"] in lines
 
 

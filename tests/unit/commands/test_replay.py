@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import logging
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 import yaml
 
 from app.__main__ import main
@@ -23,6 +26,17 @@ class Broken:
     def score(self, request, candidates):
         raise LookupError("lost")
 """
+
+
+@pytest.fixture(autouse=True)
+def as_before() -> Iterator[None]:
+    """Logging is process-wide: what the command sets up is taken back."""
+    root = logging.getLogger()
+    level, handlers = root.level, list(root.handlers)
+    yield
+    structlog.reset_defaults()
+    root.setLevel(level)
+    root.handlers[:] = handlers
 
 
 def replayed(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:

@@ -19,6 +19,7 @@ WHOLE = InferenceRequest(
     streaming=True,
     max_output_tokens=7,
     size=9,
+    media=3,
 )
 
 

@@ -148,7 +148,7 @@ async def test_a_request_without_a_first_token_leaves_nothing(fleet: Fleet, end:
     ending = {"abort": Ending.CLIENT_LEFT, "refused": Ending.COMPLETED, "retried": Ending.UPSTREAM_FAILED}[end]
     fleet.clock.advance(0.3)
     fleet.finish(request, decision, ending=ending, status=400 if end == "refused" else None, final=end != "retried")
-    assert (fleet.producer.inspect("a")["tokens_ahead"], fleet.producer._requests) == (0, {})
+    assert (fleet.producer.inspect("a")["tokens_ahead"], fleet.producer._prompts) == (0, {})
     assert fleet.producer.inspect("a")["prefill_rate"] == RATE
 
 

@@ -11,6 +11,7 @@ import aiohttp
 import pytest
 
 from app.domain.metrics import EndpointMetrics
+from app.domain.named import Named
 from app.fleet.pool import EndpointPool
 from app.routing.in_flight import InFlightRequests
 from app.transports.admin.endpoints import EndpointsPage
@@ -257,7 +258,26 @@ def test_an_endpoint_that_nothing_is_known_of(clock: FakeClock) -> None:
         "kv_cache_usage": None,
         "in_flight": 1,
         "models": None,
+        "plugins": {},
     }
+
+
+class Inspector:
+    """A plugin that knows something about the endpoint a, and fails for b."""
+
+    def inspect(self, endpoint: str) -> dict[str, object]:
+        if endpoint == "b":
+            raise LookupError(endpoint)
+        return {"known": endpoint} if endpoint == "a" else {}
+
+
+def test_plugins_show_what_they_know_of_an_endpoint(clock: FakeClock) -> None:
+    in_flight = InFlightRequests()
+    pool = EndpointPool(clock=clock, in_flight=in_flight.count)
+    pool.replace_all([make_endpoint(name) for name in "abc"])
+    plugins = [Named("mine", Inspector()), Named("other", object())]
+    rows = EndpointsPage(pool, in_flight, clock, plugins)()
+    assert [row["plugins"] for row in rows] == [{"mine": {"known": "a"}}, {"mine": {"error": "LookupError: b"}}, {}]
 
 
 LOAD = EndpointMetrics(3.0, 2.0, 0.25, engine="vllm")
