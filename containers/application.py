@@ -20,7 +20,7 @@ from containers.process import ProcessContainer
 
 SERVICES = (
     "clock", "random", "http_client", "endpoints_files", "in_flight", "table", "host_pools", "client_contexts",
-    "request_metrics", "access_log", "events", "fault_reporter", "plugin_metrics", "sockets", "http_server",
+    "request_metrics", "events", "fault_reporter", "plugin_metrics", "sockets", "http_server",
     "admin_server", "ext_proc_server", "simulated_endpoints", "runtime_directory", "after_reload",
 )  # fmt: skip
 """What a generation gets of the process, by the names that both containers have for it."""

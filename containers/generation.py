@@ -15,6 +15,7 @@ from app.fleet.monitor import FleetMonitor, MonitorOptions
 from app.fleet.pool import EndpointPool
 from app.fleet.probe import connect as probe
 from app.generation import Generation, Services
+from app.observability.access_log import AccessLog
 from app.observability.plugin_metrics import PluginRegistries
 from app.parsing.parsers import Parsers
 from app.routing.failures import Failures
@@ -49,7 +50,7 @@ class GenerationContainer(containers.DeclarativeContainer):
     settings, plan, effective = Given(None), Given(None), Given(None)
     clock, random, http_client, in_flight, table = Given(None), Given(None), Given(None), Given(None), Given(None)
     endpoints_files, host_pools, client_contexts = Given(None), Given(None), Given(None)
-    request_metrics, access_log, events, fault_reporter, plugin_metrics = (Given(None) for _ in range(5))
+    request_metrics, events, fault_reporter, plugin_metrics = (Given(None) for _ in range(4))
     sockets, http_server, admin_server, ext_proc_server = Given(None), Given(None), Given(None), Given(None)
     simulated_endpoints, runtime_directory, after_reload = Given(tuple), Given(None), Given(None)
 
@@ -76,6 +77,7 @@ class GenerationContainer(containers.DeclarativeContainer):
     # the decision, and the life of a request
     scheduler = Single(Scheduler, profile_picker=profile_picker, profiles=profiles)
     all_plugins = Single(with_profile_picker, named_plugins, profile_picker)
+    access_log = Single(AccessLog, prefixes=settings.provided.observability.logging.prefixes)
     process_observers = providers.Callable(
         process_observers, request_metrics, access_log, access=settings.provided.observability.logging.access
     )

@@ -16,7 +16,6 @@ from app.endpoints_files import LocalEndpointsFiles
 from app.fleet.table import EndpointTable
 from app.generation import Generations
 from app.lifecycle import ProcessRunner, ProcessState
-from app.observability.access_log import AccessLog
 from app.observability.events import EventLog
 from app.observability.faults import FaultReporter
 from app.observability.metrics import MetricsPage, PoolMetrics, RequestMetrics
@@ -83,7 +82,6 @@ class ProcessContainer(containers.DeclarativeContainer):
     registry = Single(CollectorRegistry)
     events = Single(EventLog)
     request_metrics = Single(RequestMetrics, registry)
-    access_log = Single(AccessLog)
     plugin_metrics = Single(PluginMetrics)
     reload_log = Single(ReloadLog, registry)
     fault_reporter = Single(FaultReporter, clock=clock, count=request_metrics.provided.count_fault)

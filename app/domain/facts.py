@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Generic, Protocol, Self, TypeVar, cast
@@ -90,6 +90,10 @@ class Facts:
     def and_(self, found: Mapping[AnyFactKey, object]) -> Facts:
         """These facts updated with `found`."""
         return Facts({**self._values, **found}) if found else self
+
+    def values(self) -> Iterable[object]:
+        """All facts, in the order in which they were found."""
+        return self._values.values()
 
     def growing(self) -> GrowingFacts:
         """A copy to which facts can be added while they are gathered."""

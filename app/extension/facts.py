@@ -18,6 +18,8 @@ class PrefixShape:
     """Tokens per block."""
     chains: Sequence[Sequence[int]] = ()
     """One sequence of chained hashes per prompt; each hash identifies a prefix of the prompt."""
+    ends: Sequence[int] = ()
+    """How many blocks of its prompt each hash of a chain identifies. Empty if each stands for one block more."""
 
 
 _PREFIX_PRODUCER = "approx-prefix-cache-producer"

@@ -9,6 +9,7 @@ from app.domain.errors import RoutingError
 from app.domain.outcome import Outcome
 from app.domain.request import InferenceRequest
 from app.domain.usage import Usage
+from app.extension.facts import PrefixShape
 
 _UNKNOWN = Usage()
 
@@ -16,7 +17,9 @@ _UNKNOWN = Usage()
 class AccessLog:
     """Logs each request when it ends."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, prefixes: bool = False) -> None:
+        """`prefixes`: whether lines have hashes of the prompt's beginning."""
+        self._prefixes = prefixes
         self._log = structlog.get_logger("pointsman.access")
 
     def on_finished(self, request: InferenceRequest, decision: Decision, outcome: Outcome) -> None:
@@ -44,6 +47,8 @@ class AccessLog:
             prompt_tokens=usage.prompt_tokens,
             output_tokens=usage.completion_tokens,
             cached_tokens=usage.cached_tokens,
+            estimated_prompt_tokens=request.prompt_tokens,
+            **({"prefix": _prefix_of(request)} if self._prefixes else {}),
         )
 
     def on_refused(self, request: InferenceRequest, error: RoutingError) -> None:
@@ -56,6 +61,19 @@ class AccessLog:
             error=type(error).__name__,
             reason=str(error),
         )
+
+
+def _prefix_of(request: InferenceRequest) -> list[tuple[int, str]]:
+    """Tokens and hash of each part of the first prompt that is known by a hash, from its beginning."""
+    shape = next((fact for fact in request.facts.values() if isinstance(fact, PrefixShape)), None)
+    if shape is None or not shape.chains:
+        return []
+    chain = shape.chains[0]
+    ends = shape.ends or range(1, len(chain) + 1)
+    starts = (0, *ends)
+    return [
+        ((end - start) * shape.block_tokens, f"{part:x}") for part, start, end in zip(chain, starts, ends, strict=False)
+    ]
 
 
 def _milliseconds(seconds: float | None) -> float | None:

@@ -30,14 +30,14 @@ class AccessLogReader:
         """A line of the log. Raises `ValueError` that says what was found and what was expected."""
         if fields.get("event") != EVENT or fields.get("duration_ms") is None:
             return None
-        tokens, output = fields.get("prompt_tokens"), fields.get("output_tokens")
+        tokens = fields.get("prompt_tokens") or fields.get("estimated_prompt_tokens")
         if not tokens:
             return None
         ended = _time_of(fields.get("timestamp"))
         arrival = ended - _milliseconds(fields.get("duration_ms")) / 1000
         prompt = self._prompt(_whole(tokens, "prompt_tokens"), fields.get("prefix") or [])
         model = fields.get("model")
-        return TraceRequest(arrival, prompt, max(_whole(output or 1, "output_tokens"), 1), str(model or "demo"))
+        return TraceRequest(arrival, prompt, _output_tokens(fields), str(model or "demo"))
 
     def _prompt(self, tokens: int, prefix: object) -> tuple[Segment, ...]:
         """The segments that are known by their hashes, and a rest that no other prompt has."""
@@ -50,6 +50,16 @@ class AccessLogReader:
             return segments
         self._unknown -= 1
         return (*segments, Segment(tokens - known, self._unknown))
+
+
+def _output_tokens(fields: Mapping[str, Any]) -> int:
+    """As counted by the engine, else from the time that the response took and the time of each token."""
+    if fields.get("output_tokens"):
+        return _whole(fields["output_tokens"], "output_tokens")
+    each, first = fields.get("tpot_ms"), fields.get("ttft_ms")
+    if not each or first is None:
+        return 1
+    return round((_milliseconds(fields.get("duration_ms")) - _milliseconds(first)) / _milliseconds(each)) + 1
 
 
 def _segments(prefix: object) -> tuple[Segment, ...]:

@@ -125,6 +125,8 @@ class Logging(Section):
     """Minimum level to log: `debug`, `info`, `warning` or `error`."""
     access: bool = False
     """Whether to log one line per request, with the picked endpoint."""
+    prefixes: bool = False
+    """Whether these lines have hashes of the prompt's beginning, by which `pointsman replay` knows what is shared."""
 
 
 class Observability(Section):

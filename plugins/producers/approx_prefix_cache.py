@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from pydantic import Field
 
-from plugins.shared.prefix_index import blocks_in
+from plugins.shared.prefix_index import blocks_in, step_ends
 from plugins.shared.prefix_memory import PrefixMemory
 from pointsman import (
     BYTES_PER_TOKEN,
@@ -85,7 +85,7 @@ class ApproxPrefixCacheProducer:
         total = blocks_in(request, self._block_bytes, self._max_blocks)
         if not total:
             return {}
-        shape = PrefixShape(total, self._block_tokens, chains)
+        shape = PrefixShape(total, self._block_tokens, chains, step_ends())
         return {self._hits: self._memory.match(chains), self._shape: shape}
 
     def on_scheduled(self, request: InferenceRequest, decision: Decision) -> None:

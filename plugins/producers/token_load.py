@@ -12,15 +12,17 @@ import numpy as np
 from prometheus_client import Histogram
 from pydantic import Field
 
-from plugins.shared.columns import ComputedColumn, column_of, few_of
+from plugins.shared.adapter_loads import AdapterLoads
+from plugins.shared.columns import ComputedColumn
 from plugins.shared.other_load import OtherLoad
 from plugins.shared.penalties import Penalties
-from plugins.shared.prefill_queues import FEW, PrefillQueues, Prompt
+from plugins.shared.prefill_queues import FEW, PrefillQueues
 from plugins.shared.prefill_rates import PrefillRates
 from plugins.shared.prefix_memory import prefills_at
+from plugins.shared.prompt_queue import Prompt
+from plugins.shared.prompt_size import PromptSize
 from plugins.shared.token_density import TokenDensity
 from pointsman import (
-    BYTES_PER_TOKEN,
     EXPECTED_TTFT,
     PREFILL_RATE,
     PREFIX_HITS,
@@ -28,6 +30,7 @@ from pointsman import (
     TOKEN_LOAD,
     UNCACHED_TOKENS,
     AnyFactKey,
+    Candidates,
     Clock,
     Column,
     Decision,
@@ -39,7 +42,6 @@ from pointsman import (
     PluginName,
     PluginParams,
     Pool,
-    PrefixShape,
     plugin,
 )
 
@@ -54,44 +56,6 @@ SERVER_ERRORS = 500
 
 READ_EVERY = 0.1
 """Seconds between two looks at the engines' metrics."""
-
-
-class _Size:
-    """The size of one request's prompts, in tokens that an endpoint has not cached."""
-
-    __slots__ = ("_block", "_cut", "_hits", "_tokens", "prompts")
-
-    def __init__(
-        self, request: InferenceRequest, per_byte: float, hits: Mapping[str, float], shape: PrefixShape
-    ) -> None:
-        """`per_byte` is the number of tokens per byte of prompt."""
-        size, block = request.prompt_bytes, shape.block_tokens * BYTES_PER_TOKEN
-        self.prompts = request.prompts
-        self._tokens = size * per_byte
-        self._block = block * per_byte
-        self._hits = hits
-        over = size - shape.total_blocks * block >= block * len(request.prompts) > 0
-        self._cut = shape.total_blocks if over else 0
-
-    def uncached(self, names: tuple[str, ...]) -> Column:
-        """For each of `names`, at least 1."""
-        own = column_of(self._hits, names) * -self._block
-        own += self._tokens
-        return np.maximum(own, 1.0, out=own)
-
-    def few(self, names: tuple[str, ...]) -> Sequence[float]:
-        """The same in plain Python, which is faster for a few."""
-        tokens, block = self._tokens, self._block
-        cold = max(tokens, 1.0)
-        return [max(tokens - hits * block, 1.0) if hits else cold for hits in few_of(self._hits, names)]
-
-    def uncached_at(self, name: str) -> float:
-        """For one endpoint."""
-        return max(self._tokens - self._hits.get(name, 0.0) * self._block, 1.0)
-
-    def is_cut(self, name: str) -> bool:
-        """Whether the endpoint has all of the prompt that is compared, and maybe more of it."""
-        return 0 < self._cut <= self._hits.get(name, 0.0)
 
 
 @plugin("token-load-producer")
@@ -139,12 +103,14 @@ class TokenLoadProducer:
         self._queues = PrefillQueues(PrefillRates(params.prefill_rate))
         self._density = TokenDensity()
         self._penalties = Penalties()
+        self._adapters = AdapterLoads()
+        self._metrics: Sequence[object] = ()
         self._others = OtherLoad() if params.count_other_requests else None
         self._prompts: dict[int, Prompt] = {}
         self._errors: dict[str, deque[float]] = {}
         self._names: frozenset[str] = frozenset()
         self._following = False
-        self._last_size: _Size | None = None
+        self._last_size: PromptSize | None = None
         self._read_at = -math.inf
         self._error_seconds = Histogram(
             "pointsman_expected_ttft_error_seconds",
@@ -160,6 +126,7 @@ class TokenLoadProducer:
         self._queues = PrefillQueues(predecessor._queues.rates)
         self._density = predecessor._density
         self._penalties = predecessor._penalties
+        self._adapters = predecessor._adapters
 
     async def start(self) -> None:
         """Counts the requests that are in flight already, and follows them from now on."""
@@ -179,15 +146,24 @@ class TokenLoadProducer:
         if names is not self._names:
             self._follow(names)
         now = self._clock.now()
-        if self._others is not None and now >= self._read_at:
+        if now >= self._read_at:
             self._read_at = now + READ_EVERY
-            self._others.read(pool, self._queues, now)
+            self._read(pool.candidates(), now)
         size = self._last_size = self._size(request)
         return {
             **self._live,
             self._uncached_key: ComputedColumn(names, size.uncached),
             self._expected_key: ComputedColumn(names, partial(self._expected, size)),
         }
+
+    def _read(self, candidates: Candidates, now: float) -> None:
+        """Takes what the metrics show that has changed since the last time."""
+        if candidates.metrics is self._metrics:
+            return
+        self._metrics = candidates.metrics
+        self._adapters.read(candidates)
+        if self._others is not None:
+            self._others.read(candidates, self._queues, now)
 
     def _ahead(self, names: tuple[str, ...]) -> Column:
         now = self._clock.now()
@@ -196,14 +172,19 @@ class TokenLoadProducer:
     def _rates(self, names: tuple[str, ...]) -> Column:
         return np.array([self._queues.rates.of(name) for name in names])
 
-    def _expected(self, size: _Size, names: tuple[str, ...]) -> Column:
+    def _expected(self, size: PromptSize, names: tuple[str, ...]) -> Column:
         now = self._clock.now()
         seconds = self._queues.expected(names, size.uncached(names) if len(names) > FEW else size.few(names), now)
-        if self._penalties:
+        holders = self._adapters.holders(size.adapter)
+        if self._penalties or holders is not None:
             for row, name in enumerate(names):
-                if name in self._penalties:
-                    seconds[row] += self._penalties.of(name, now)
+                seconds[row] += self._extra(name, holders, now)
         return seconds
+
+    def _extra(self, name: str, holders: frozenset[str] | None, now: float) -> float:
+        """Seconds for a failing endpoint, and for one that has to load the adapter."""
+        load = 0.0 if holders is None or name in holders else self._adapters.seconds
+        return self._penalties.of(name, now) + load
 
     # -- after it
 
@@ -214,9 +195,11 @@ class TokenLoadProducer:
         if size is None or size.prompts is not request.prompts:
             size = self._size(request)
         tokens = size.uncached_at(endpoint)
-        expected = self._queues.expected_at(endpoint, tokens, now) + self._penalties.of(endpoint, now)
-        teaches = self._following and not size.is_cut(endpoint)
-        prompt = Prompt(endpoint, tokens, now, not request.streaming, teaches, expected)
+        holders = self._adapters.holders(size.adapter)
+        expected = self._queues.expected_at(endpoint, tokens, now) + self._extra(endpoint, holders, now)
+        loads = holders is not None and endpoint not in holders
+        teaches = self._following and not loads and not size.is_cut(endpoint)
+        prompt = Prompt(endpoint, tokens, now, not request.streaming, teaches, expected, loads)
         self._queues.enter(prompt)
         self._prompts[id(decision)] = prompt
         if self._others is not None:
@@ -233,6 +216,8 @@ class TokenLoadProducer:
         if measured:
             self._penalties.worked(prompt.endpoint)
             error = prompt.expected - (now - prompt.entered)
+            if prompt.loads:
+                self._adapters.learn(self._adapters.seconds - error)
             self._error_seconds.observe(error)
             self._errors.setdefault(prompt.endpoint, deque(maxlen=RECENT_ERRORS)).append(error)
 
@@ -277,7 +262,7 @@ class TokenLoadProducer:
         self._queues.keep_only(names)
         self._errors = {name: errors for name, errors in self._errors.items() if name in names}
 
-    def _size(self, request: InferenceRequest) -> _Size:
+    def _size(self, request: InferenceRequest) -> PromptSize:
         shape = request.facts.get(self._shape)
         hits = request.facts.per_endpoint(self._hits)
-        return _Size(request, self._density.tokens_per_byte(request), hits, shape)
+        return PromptSize(request, self._density.tokens_per_byte(request), hits, shape)

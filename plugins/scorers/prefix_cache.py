@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from pydantic import AliasChoices, Field
 
-from plugins.shared.prefix_index import blocks_in
+from plugins.shared.prefix_index import blocks_in, step_ends
 from plugins.shared.prefix_memory import PrefixMemory
 from pointsman import (
     BYTES_PER_TOKEN,
@@ -76,7 +76,7 @@ class PrefixCache:
         total = blocks_in(request, params.hash_block_size, params.max_prefix_blocks_to_match)
         if not total:
             return {}
-        shape = PrefixShape(total, self._block_tokens, chains)
+        shape = PrefixShape(total, self._block_tokens, chains, step_ends())
         return {self._hits: self._memory.match(chains), self._shape: shape}
 
     def score(self, request: InferenceRequest, candidates: Candidates) -> Scores:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from plugins.shared.prefill_queues import PrefillQueues
-from pointsman import Candidates, Column, Pool
+from pointsman import Candidates, Column
 
 MEMORY = 0.99
 """Weight of all earlier prompts in the mean length against the next one."""
@@ -28,7 +28,6 @@ class OtherLoad:
     def __init__(self) -> None:
         self._mean = ASSUMED
         self._sent = False
-        self._metrics: Sequence[object] = ()
         self._names: tuple[str, ...] = ()
         self._read_at: Column = np.zeros(0)
 
@@ -37,12 +36,8 @@ class OtherLoad:
         self._mean = self._mean * MEMORY + tokens * (1.0 - MEMORY) if self._sent else tokens
         self._sent = True
 
-    def read(self, pool: Pool, queues: PrefillQueues, now: float) -> None:
+    def read(self, candidates: Candidates, queues: PrefillQueues, now: float) -> None:
         """Passes on what the scrapes since the last call show."""
-        candidates = pool.candidates()
-        if candidates.metrics is self._metrics:
-            return
-        self._metrics = candidates.metrics
         names = candidates.names
         read_at = now - np.minimum(candidates.metrics_age, NEVER)
         if names is not self._names:

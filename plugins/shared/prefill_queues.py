@@ -14,13 +14,12 @@ some time is expected to take as long again: hence the absolute value.
 from __future__ import annotations
 
 import heapq
-from collections import deque
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from plugins.shared.prefill_rates import PrefillRates
+from plugins.shared.prompt_queue import Prompt, PromptQueue, QueueTable
 from pointsman import Column
 
 FEW = 32
@@ -29,125 +28,16 @@ FEW = 32
 MOVED = 0.1
 """Change of the fleet's rate, as a share, after which the speed of every endpoint is computed anew."""
 
-RECENT = 256
-"""Prompts processed since the last scrape that are remembered, per endpoint."""
-
-
-@dataclass(slots=True, eq=False)
-class Prompt:
-    """A prompt that was sent to an endpoint."""
-
-    endpoint: str
-    tokens: float
-    """Uncached tokens, at least 1."""
-    entered: float
-    """Time it was sent, in seconds."""
-    silent: bool = False
-    """Whether its first token can't be seen, as with responses that are not streamed."""
-    teaches: bool = True
-    """Whether its uncached tokens are known well enough to learn the rate from."""
-    expected: float = 0.0
-    """Seconds to its first token, as estimated when it was sent."""
-    queued: bool = True
-
-
-@dataclass(slots=True, eq=False)
-class _Queue:
-    """The prompts of one endpoint, oldest first."""
-
-    slowness: float
-    """The fleet's rate over the endpoint's."""
-    prompts: deque[Prompt] = field(default_factory=deque)
-    since: float = 0.0
-    """When the first one's turn came."""
-    tokens: float = 0.0
-    """Of all prompts."""
-    running: int = 0
-    """Responses being generated."""
-    others: float = 0.0
-    """Tokens of requests that came from elsewhere."""
-    load: float = 0.0
-    """`tokens + running + others`, kept for those who read it often."""
-    processed: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=RECENT))
-    """When each recent prompt entered and left the queue."""
-
-    def seconds(self, own: float, now: float, fleet: float) -> float:
-        """Expected time to first token of a request with `own` uncached tokens, at a rate of `fleet`."""
-        per_token = self.slowness / fleet
-        rest = self.load + own
-        if not self.prompts:
-            return rest * per_token
-        head = self.prompts[0].tokens
-        return abs(head * per_token - (now - self.since)) + (rest - head) * per_token
-
-    def ahead(self, now: float, fleet: float) -> float:
-        """Tokens to be processed before a new prompt's turn comes."""
-        rest = self.tokens + self.others
-        if not self.prompts:
-            return rest
-        return rest - min((now - self.since) * fleet / self.slowness, self.prompts[0].tokens)
-
-
-class _Table:
-    """The queues of many endpoints, in columns that are brought up to date when they are read."""
-
-    def __init__(self) -> None:
-        self._names: tuple[str, ...] = ()
-        self._positions: dict[_Queue, int] = {}
-        self._columns = np.zeros((5, 0))
-        self._changed: set[_Queue] = set()
-
-    def change(self, queue: _Queue) -> None:
-        """`queue` is no longer as it was."""
-        if self._positions:
-            self._changed.add(queue)
-
-    def clear(self) -> None:
-        """The endpoints have changed."""
-        self._names = ()
-        self._positions = {}
-        self._changed = set()
-
-    def seconds(
-        self, names: tuple[str, ...], queues: Sequence[_Queue], own: Column, now: float, fleet: float
-    ) -> Column:
-        """As `_Queue.seconds`, for each of `names`."""
-        if names is not self._names:
-            self._names = names
-            self._positions = {queue: position for position, queue in enumerate(queues)}
-            self._columns = np.zeros((5, len(names)))
-            self._changed = set(queues)
-        for queue in self._changed:
-            if queue in self._positions:
-                self._write(queue)
-        self._changed.clear()
-        head, busy, since, rest, slowness = self._columns
-        seconds = (since - now) * fleet
-        seconds += head
-        np.abs(seconds, out=seconds)
-        seconds *= busy
-        seconds += rest
-        seconds += own * slowness
-        seconds /= fleet
-        return seconds
-
-    def _write(self, queue: _Queue) -> None:
-        head = queue.prompts[0].tokens if queue.prompts else 0.0
-        rest = queue.load - head
-        self._columns[:, self._positions[queue]] = (
-            head * queue.slowness, bool(queue.prompts), queue.since, rest * queue.slowness, queue.slowness
-        )  # fmt: skip
-
 
 class PrefillQueues:
     """A queue per endpoint. Times are in seconds on one clock."""
 
     def __init__(self, rates: PrefillRates) -> None:
         self.rates = rates
-        self._queues: dict[str, _Queue] = {}
-        self._table = _Table()
+        self._queues: dict[str, PromptQueue] = {}
+        self._table = QueueTable()
         self._names: tuple[str, ...] = ()
-        self._of_names: Sequence[_Queue] = ()
+        self._of_names: Sequence[PromptQueue] = ()
         self._due: list[tuple[float, int, Prompt]] = []
         self._order = 0
         self._fleet = rates.fleet
@@ -253,23 +143,23 @@ class PrefillQueues:
 
     # -- inside
 
-    def _of(self, name: str) -> _Queue:
+    def _of(self, name: str) -> PromptQueue:
         queue = self._queues.get(name)
         if queue is None:
-            queue = self._queues[name] = _Queue(self.rates.slowness(name))
+            queue = self._queues[name] = PromptQueue(self.rates.slowness(name))
         return queue
 
-    def _changed(self, queue: _Queue) -> None:
+    def _changed(self, queue: PromptQueue) -> None:
         queue.load = queue.tokens + queue.running + queue.others
         self._table.change(queue)
 
-    def _begin(self, queue: _Queue, now: float) -> None:
+    def _begin(self, queue: PromptQueue, now: float) -> None:
         """The first prompt's turn comes."""
         queue.since = now
         if queue.prompts and queue.prompts[0].silent:
             self._schedule(queue, queue.prompts[0])
 
-    def _schedule(self, queue: _Queue, prompt: Prompt) -> None:
+    def _schedule(self, queue: PromptQueue, prompt: Prompt) -> None:
         self._order += 1
         due = queue.since + prompt.tokens * queue.slowness / self.rates.fleet
         heapq.heappush(self._due, (due, self._order, prompt))
@@ -293,11 +183,11 @@ class PrefillQueues:
                 queue.slowness = self.rates.slowness(name)
                 self._changed(queue)
 
-    def _to_batch(self, queue: _Queue, prompt: Prompt, now: float) -> None:
+    def _to_batch(self, queue: PromptQueue, prompt: Prompt, now: float) -> None:
         queue.running += 1
         self._remove(queue, prompt, now)
 
-    def _remove(self, queue: _Queue, prompt: Prompt, now: float) -> None:
+    def _remove(self, queue: PromptQueue, prompt: Prompt, now: float) -> None:
         prompt.queued = False
         first = queue.prompts[0] is prompt
         if first:

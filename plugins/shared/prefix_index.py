@@ -30,8 +30,7 @@ from pointsman import Column, InferenceRequest
 STEPS = 16
 """The number of steps of one size."""
 
-FEW_HOLDERS = 4
-"""Up to so many endpoints that hold something, plain Python is faster than numpy."""
+FEW_HOLDERS = 4  # up to so many that hold something, plain Python is faster than numpy
 
 
 class _StepTable:
@@ -70,6 +69,11 @@ def chain_of(prompt: bytes, seed: int, block_bytes: int, max_blocks: int) -> Seq
     steps = _TABLE.steps_in(min(len(prompt) // block_bytes, max_blocks))
     spans = _TABLE.spans(steps, block_bytes)
     return [seed := xxh3_64_intdigest(prompt[start:end], seed) for start, end in spans]
+
+
+def step_ends() -> Sequence[int]:
+    """How many blocks there are up to the end of each step of a chain."""
+    return _TABLE.ends
 
 
 def blocks_in(request: InferenceRequest, block_bytes: int, max_blocks: int) -> int:

@@ -31,7 +31,6 @@ from pydantic import BaseModel
 from app.clock import SystemClock
 from app.domain.candidates import Snapshot
 from app.fleet.table import EndpointTable
-from app.observability.access_log import AccessLog
 from app.observability.events import EventLog
 from app.observability.faults import FaultReporter
 from app.observability.metrics import RequestMetrics
@@ -96,7 +95,7 @@ BASE: Mapping[str, Any] = {
 # -- what is observed
 
 PROCESS = (
-    AccessLog, AdminServer, Admission, ClientContexts, EndpointTable, EventLog, ExtProc, ExtProcServer, FaultReporter, HostPools, HttpServer,
+    AdminServer, Admission, ClientContexts, EndpointTable, EventLog, ExtProc, ExtProcServer, FaultReporter, HostPools, HttpServer,
     InFlightRequests, PluginMetrics, PooledHttpClient, RequestMetrics, RuntimeDirectory, Sockets, SystemClock, Random, Snapshot,
 )  # fmt: skip
 """Objects that both generations share, which therefore hold nothing of a configuration."""

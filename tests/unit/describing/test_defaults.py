@@ -25,7 +25,16 @@ def test_all_sections_are_there_but_those_of_the_go_pickers() -> None:
     faults = Faults()
     sections = plain(read_yaml(own_sections(), "text", faults))
     assert not faults.all
-    assert list(sections) == ["transports", "pool", "routing", "observability", "shutdown", "reload", "tune", "simulation"]
+    assert list(sections) == [
+        "transports",
+        "pool",
+        "routing",
+        "observability",
+        "shutdown",
+        "reload",
+        "tune",
+        "simulation",
+    ]
 
 
 def test_every_key_has_a_comment() -> None:

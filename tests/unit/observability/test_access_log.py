@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +12,11 @@ import structlog
 from app.domain.errors import NoEndpointsError, SaturatedError, UpstreamError
 from app.domain.outcome import Ending, Outcome
 from app.domain.usage import Usage
+from app.extension import PREFIX_SHAPE, PrefixShape
 from app.observability.access_log import AccessLog
 from app.observability.events import EventLog
+from app.replay.access_log import AccessLogReader
+from app.replay.trace import Segment
 from pointsman.testing import make_decision, make_endpoint, make_request
 
 if TYPE_CHECKING:
@@ -32,6 +36,38 @@ DONE = Outcome(
     Ending.COMPLETED, 1.23456, status=200, head=0.0123, first_token=0.0512, time_per_output_token=0.01666, attempts=2,
     response_bytes=4096, usage=Usage(7, 3, 4),
 )  # fmt: skip
+
+SHAPE = PrefixShape(total_blocks=4, block_tokens=64, chains=([0xA1, 0xB2, 0xC3], [0xD4]), ends=(1, 2, 4, 6))
+
+
+@pytest.mark.parametrize(
+    ("shape", "prefix"),
+    [
+        pytest.param(SHAPE, [(64, "a1"), (64, "b2"), (128, "c3")], id="parts of several blocks"),
+        pytest.param(PrefixShape(2, 16, ([1, 2],)), [(16, "1"), (16, "2")], id="a block each"),
+        pytest.param(PrefixShape(), [], id="no hashes"),
+        pytest.param(None, [], id="nothing known"),
+    ],
+)
+def test_a_line_has_the_hashes_of_the_prompt_if_it_is_to(
+    lines: Lines, shape: PrefixShape | None, prefix: list[tuple[int, str]]
+) -> None:
+    request = make_request(facts={} if shape is None else {PREFIX_SHAPE: shape})
+    for log in (AccessLog(prefixes=True), AccessLog()):
+        log.on_finished(request, make_decision("a"), DONE)
+    assert [line.get("prefix") for line in lines] == [prefix, None]
+
+
+def test_a_line_is_a_request_of_a_trace(lines: Lines) -> None:
+    request = make_request(facts={PREFIX_SHAPE: SHAPE}, streaming=True, model="llama")
+    AccessLog(prefixes=True).on_finished(
+        request, make_decision("a"), Outcome(Ending.COMPLETED, 2.0, usage=Usage(300, 9))
+    )
+    line = {**json.loads(json.dumps(lines[0])), "timestamp": "2026-12-03T10:00:02Z"}
+    found = AccessLogReader()(line)
+    assert found is not None
+    assert (found.prompt_tokens, found.output_tokens, found.model) == (300, 9, "llama")
+    assert found.prompt[:3] == (Segment(64, 0xA1), Segment(64, 0xB2), Segment(128, 0xC3))
 
 
 def logged(lines: Lines, outcome: Outcome, **fields: Any) -> dict[str, Any]:
@@ -62,6 +98,7 @@ def test_a_finished_request_is_one_line(lines: Lines) -> None:
         "prompt_tokens": 7,
         "output_tokens": 3,
         "cached_tokens": 4,
+        "estimated_prompt_tokens": 10,
     }
 
 

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from plugins.shared.prefill_queues import FEW, PrefillQueues, Prompt
+from plugins.shared.prefill_queues import FEW, PrefillQueues
 from plugins.shared.prefill_rates import PrefillRates
+from plugins.shared.prompt_queue import Prompt
 
 RATE = 1000.0
 """Tokens per second of every endpoint, so that a token is a millisecond."""

@@ -248,6 +248,21 @@ async def test_the_endpoint_that_prefills_has_the_prompt_in_its_queue(fleet: Fle
     assert await fleet.expected(sized(100)) == pytest.approx({"a": 0.1, "b": 0.74, "c": 0.1})
 
 
+async def test_an_endpoint_that_has_to_load_the_adapter_takes_longer_as_learnt(fleet: Fleet) -> None:
+    for status in fleet.pool.statuses():
+        adapters = frozenset(("sql",)) if status.endpoint.name == "a" else frozenset()
+        fleet.pool.record(status.endpoint, EndpointMetrics(waiting=0.0, running_adapters=adapters, max_adapters=2))
+    request = sized(100, model="sql")
+    assert await fleet.expected(request) == pytest.approx({"a": 0.1, "b": 0.2, "c": 0.2})
+    assert await fleet.expected(sized(100, model="base")) == pytest.approx({"a": 0.1, "b": 0.1, "c": 0.1})
+    decision = await fleet.send(request, "b")
+    fleet.clock.advance(2.1)
+    fleet.in_flight.first_token(decision, exact=True)
+    fleet.finish(request, decision, status=200)
+    assert (await fleet.expected(request))["c"] == pytest.approx(0.1 + 0.9 * 0.1 + 0.1 * 2.0)
+    assert fleet.producer.inspect("b")["prefill_rate"] == RATE
+
+
 async def test_its_successor_inherits_what_was_learnt_and_counts_what_is_in_flight(fleet: Fleet) -> None:
     first = await fleet.send(sized(1000), "a")
     fleet.clock.advance(0.5)

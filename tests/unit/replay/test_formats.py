@@ -42,16 +42,25 @@ def test_our_access_log_is_a_trace(tmp_path: Path) -> None:
             LOGGED,
             {**LOGGED, "timestamp": "2026-12-03T10:00:04Z", "prefix": prefix},
             {**LOGGED, "timestamp": "2026-12-03T10:00:06Z", "prefix": prefix, "output_tokens": None},
+            {
+                **LOGGED,
+                "timestamp": "2026-12-03T10:00:08Z",
+                "prompt_tokens": None,
+                "estimated_prompt_tokens": 300,
+                "output_tokens": None,
+                "ttft_ms": 500.0,
+                "tpot_ms": 15.0,
+            },
             {**LOGGED, "prompt_tokens": None},
             {"event": "request refused", "timestamp": "2026-12-03T10:00:09Z"},
         )
     )
-    assert [one.arrival for one in trace] == [0.0, 1.5, 3.5]
-    assert [one.model for one in trace] == ["llama"] * 3
-    assert [one.output_tokens for one in trace] == [50, 50, 1]
+    assert [one.arrival for one in trace] == [0.0, 1.5, 3.5, 5.5]
+    assert [one.model for one in trace] == ["llama"] * 4
+    assert [one.output_tokens for one in trace] == [50, 50, 1, 101]
     assert trace[1].prompt[:2] == trace[2].prompt[:2] == (Segment(64, 0xA1), Segment(128, 0xB2))
-    assert [one.prompt_tokens for one in trace] == [300] * 3
-    assert len({one.prompt[-1] for one in trace}) == 3
+    assert [one.prompt_tokens for one in trace] == [300] * 4
+    assert len({one.prompt[-1] for one in trace}) == 4
 
 
 def test_a_prefix_longer_than_the_prompt_is_scaled_to_it(tmp_path: Path) -> None:

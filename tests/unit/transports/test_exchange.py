@@ -139,9 +139,7 @@ class Given:
 
     def send(self, *, method: str = "GET", timeouts: Timeouts = FAR, hold: bool = False) -> Response:
         request = OutgoingRequest(method, "/", [], b"", says_length=False)
-        return self.connection.send(
-            "e", b"h:1", request, timeouts, on_head=self.heads.append, hold_stream_head=hold
-        )
+        return self.connection.send("e", b"h:1", request, timeouts, on_head=self.heads.append, hold_stream_head=hold)
 
     def receives(self, *data: bytes) -> None:
         for part in data:
