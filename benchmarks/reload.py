@@ -41,7 +41,7 @@ def overlay(weight: int, fleet: int) -> str:
     return (
         "observability: {logging: {level: error}}\nreload: {settle: 50ms}\n"
         f"pool:\n  endpoints:\n{endpoints}\n"
-        f"schedulingProfiles: [{{name: default, plugins: [{{pluginRef: queue-scorer, weight: {weight}}}]}}]\n"
+        f"schedulingProfiles: [{{name: default, plugins: [{{pluginRef: expected-ttft-scorer, weight: {weight}}}]}}]\n"
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import re
 import signal
 import socket
 from collections.abc import AsyncIterator, Mapping
@@ -298,7 +299,9 @@ async def test_the_second_endpoint_of_the_list_serves_when_the_first_takes_no_co
     told = await world.picker.logged("went-on")
     assert "attempts=2 " in told
     assert " endpoint=b " in told
-    assert told.endswith("status=200")
+    assert " status=200 " in told
+    assert re.search(r" ttft_ms=[\d.]+$", told)
+    assert "ttft_from" not in told
     assert await world.picker.ended("upstream-failed") == failed + 1
     await until_state(world.picker, "gone-chat", "down")
     await world.picker.is_idle()

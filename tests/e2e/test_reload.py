@@ -109,7 +109,7 @@ async def test_a_stream_goes_on_over_a_reload_and_ends_before_the_process(tmp_pa
         async with aiohttp.ClientSession() as client, client.post(f"{url}/v1/chat/completions", json=body) as answer:
             await answer.content.readany()
             path.write_text(
-                "reload: {watch: false}\nschedulingProfiles: [{name: default, plugins: [{pluginRef: queue-scorer, weight: 9}]}]\n"
+                "reload: {watch: false}\nschedulingProfiles: [{name: default, plugins: [{pluginRef: expected-ttft-scorer, weight: 9}]}]\n"
             )
             router.process.send_signal(signal.SIGHUP)
             await router.says("configuration reloaded")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -377,7 +378,9 @@ async def test_an_endpoint_that_takes_no_connection_has_its_request_tried_on_ano
     told = await served.logged("went-on")
     assert "attempts=2 " in told
     assert " endpoint=a " in told
-    assert told.endswith("status=200")
+    assert " status=200 " in told
+    assert re.search(r" ttft_ms=[\d.]+$", told)
+    assert "ttft_from" not in told
     assert await served.ended("upstream-failed") == 1
     async with asyncio.timeout(20):
         while (await served.endpoints())["gone"]["state"] != "down":

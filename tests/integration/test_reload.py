@@ -43,7 +43,7 @@ def told(*names: str, **parameters: object) -> str:
 
 def weight(value: float) -> str:
     """A configuration in which the queue's weight is `value`."""
-    return f"schedulingProfiles: [{{name: default, plugins: [{{pluginRef: queue-scorer, weight: {value}}}]}}]\n"
+    return f"schedulingProfiles: [{{name: default, plugins: [{{pluginRef: expected-ttft-scorer, weight: {value}}}]}}]\n"
 
 
 @asynccontextmanager
@@ -222,7 +222,8 @@ async def test_a_plugin_that_can_t_stop_keeps_no_other_from_stopping(tmp_path: P
             raise LookupError("oh")
 
         alive = app.generation.generation()._alive
-        alive._started[1] = replace(alive._started[1], stop=broken)
+        place = [component.name for component in alive._started].index("b")
+        alive._started[place] = replace(alive._started[place], stop=broken)
         await app.takes_over("")
         await until(lambda: "stop a" in Telling.diary)
 
@@ -519,8 +520,7 @@ plugins:
   - {name: load, type: inflight-load-producer, parameters: {outputRatio: RATIO, addEstimatedOutputTokens: true}}
   - {name: active, type: active-request-scorer, parameters: {inFlightLoadProducerName: load}}
 schedulingProfiles:
-  - {name: default, plugins: [{pluginRef: queue-scorer, weight: 0}, {pluginRef: kv-cache-utilization-scorer, weight: 0},
-     {pluginRef: prefix-cache-scorer, weight: 0}, {pluginRef: active, weight: 1}]}
+  - {name: default, plugins: [{pluginRef: expected-ttft-scorer, weight: 0}, {pluginRef: active, weight: 1}]}
 """.replace("RATIO", "1.5")
 
 

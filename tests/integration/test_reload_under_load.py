@@ -60,7 +60,7 @@ def version(number: int, *ports: int) -> str:
         for name in names
     )
     used = ", ".join(f"{{pluginRef: {name}}}" for name in names)
-    profile = f"{{name: default, plugins: [{{pluginRef: queue-scorer, weight: {number + 1}}}, {used}]}}"
+    profile = f"{{name: default, plugins: [{{pluginRef: expected-ttft-scorer, weight: {number + 1}}}, {used}]}}"
     return f"{endpoints(*ports[: 2 + number % 2])}plugins:\n{plugins}schedulingProfiles: [{profile}]\n"
 
 

@@ -1,4 +1,4 @@
-"""Conversations stay with the endpoint that has their beginning cached; without the prefix scorer they spread."""
+"""Conversations stay with the endpoint that has their beginning cached; without the scorer they spread."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tests.support.running import Running, running
 FLEET = """
 simulation: {servers: 3, prefillTokensPerSecond: 1000000, decodeTokensPerSecond: 1000000}
 """
-WITHOUT_PREFIX = """
+WITHOUT_SCORER = """
 plugins:
-  - type: prefix-cache-scorer
+  - type: expected-ttft-scorer
     enabled: false
 """
 
@@ -45,10 +45,10 @@ async def test_each_conversation_sticks_to_one_server_which_has_its_beginning_ca
     assert cached == 18
 
 
-async def test_without_the_prefix_scorer_they_spread(tmp_path: Path) -> None:
+async def test_without_the_scorer_they_spread(tmp_path: Path) -> None:
     fleet, overlay = tmp_path / "fleet.yaml", tmp_path / "overlay.yaml"
     fleet.write_text(FLEET)
-    overlay.write_text(WITHOUT_PREFIX)
+    overlay.write_text(WITHOUT_SCORER)
     async with running(str(fleet), str(overlay)) as app:
         servers, _ = await twenty_requests(app)
     assert all(len(of_one) > 1 for of_one in servers.values())

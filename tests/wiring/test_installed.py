@@ -146,9 +146,9 @@ def test_a_broken_package_that_is_not_named_is_nothing(site: Site, source: str, 
 
 def test_a_broken_package_that_is_switched_off_keeps_nothing_from_starting(site: Site) -> None:
     site.install("acme-broken", {"broken": "raise RuntimeError('no licence')"}, {"broken-scorer": "broken:Mine"})
-    found = faults("plugins: [{type: broken-scorer}, {type: queue-scorer}]", "builtin:default")
+    found = faults("plugins: [{type: broken-scorer}, {type: max-score-picker}]", "builtin:default")
     assert len(found) == 1
-    assert not faults("plugins: [{type: broken-scorer, enabled: false}, {type: queue-scorer}]", "builtin:default")
+    assert not faults("plugins: [{type: broken-scorer, enabled: false}, {type: max-score-picker}]", "builtin:default")
 
 
 WAYS = ["broken-scorer", "broken:Mine", "{folder}/broken.py:Mine"]
@@ -357,6 +357,9 @@ class Everything:
 """
 
 
+BY_QUEUE = "plugins: [{type: decode-filter}, {type: queue-scorer}, {type: prefix-cache-scorer}]"
+
+
 def hooks(checked: Checked) -> list[object]:
     generation = Application(checked).generation
     seen = generation.observers()
@@ -367,10 +370,10 @@ def hooks(checked: Checked) -> list[object]:
 
 
 def test_a_package_that_is_installed_and_not_named_runs_nothing_and_changes_no_pick(site: Site) -> None:
-    before = fine("plugins: [{type: decode-filter}]", "builtin:default")
+    before = fine(BY_QUEUE)
     everything = {f"{kind}-of-acme": "acme_all:Everything" for kind in ("picker", "parser", "producer", "handler")}
     site.install("acme-all", {"acme_all": EVERYTHING}, everything)
-    after = fine("plugins: [{type: decode-filter}]", "builtin:default")
+    after = fine(BY_QUEUE)
     assert "picker-of-acme" in catalogue().names
     assert hooks(after) == hooks(before)
     candidates = make_candidates(*(make_endpoint(name) for name in "xyz"), waiting=[3, 1, 2])

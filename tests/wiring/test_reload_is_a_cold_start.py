@@ -74,7 +74,7 @@ BASE: Mapping[str, Any] = {
         {"name": "told", "type": TELLING},
         {"name": "own-source", "type": "metrics-data-source", "parameters": {"path": "/other"}},
     ],
-    "schedulingProfiles": [{"name": "default", "plugins": [{"pluginRef": "queue-scorer"}, {"pluginRef": "told"}]}],
+    "schedulingProfiles": [{"name": "default", "plugins": [{"pluginRef": "expected-ttft-scorer"}, {"pluginRef": "told"}]}],
     "transports": {
         "http": {"bind": "127.0.0.1", "port": 0},
         "extProc": {"enabled": True, "bind": "127.0.0.1", "port": 0, "healthPort": 0},
@@ -262,7 +262,7 @@ SPECIAL: Mapping[str, Any] = {
     "transports.admin.allowFrom": ["10.0.0.0/8", "127.0.0.1/32"],
     "transports.envoy.binary": "/bin/true",
     "pool.endpoints": [{"name": "b", "address": "127.0.0.1", "port": 2, "labels": {"zone": "x"}}, {"name": "c", "address": "127.0.0.1", "port": 3}],
-    "pool.name": "other", "simulation.model": "other", "simulation.adapters": ["lora"],
+    "pool.name": "other", "tune.parameters": {"routing.producerDeadline": "[1s, 2s]"}, "simulation.model": "other", "simulation.adapters": ["lora"],
     "pool.tls.caFile": str(TLS / "ca.pem"),
 }  # fmt: skip
 """Values that the type of a setting does not suggest."""

@@ -8,7 +8,7 @@ import pytest
 
 from app.checking import Checked
 from app.planning.comparing import unchanged_plugins
-from app.settings.layers import Sources
+from app.settings.layers import Sources, shipped
 from app.settings.reading import SettingsReader
 from app.settings.sections import Simulation
 from containers import options
@@ -41,7 +41,7 @@ class Configurations:
         self.path = folder / "pointsman.yaml"
         self.sums = folder / "sums.py"
         self.sums.write_text(REFERENCES)
-        self._sources = Sources(("builtin:default", str(self.path)))
+        self._sources = Sources((OLDER, str(self.path)))
         self._catalogue = catalogue()
 
     def load(self, text: str) -> Checked:
@@ -49,6 +49,9 @@ class Configurations:
         self._catalogue.refresh()
         return load(self._sources, self._catalogue)
 
+
+OLDER = str(shipped("examples/queue-kv-prefix"))
+"""The profile of several scorers."""
 
 CHAIN = (
     "plugins: [{name: top, type: SUM, parameters: {of: middle}}, {name: middle, type: SUM, parameters: {of: low}}, "
