@@ -21,7 +21,7 @@ from app.domain.facts import AnyFactKey
 from app.domain.request import InferenceRequest, RawRequest
 from app.extension.fleet import Discovery, Extractor, MetricsSource, ScrapeError
 from app.extension.parsing import Parser
-from app.extension.requests import OnFinished, OnFirstToken, OnScheduled, Producer, observes_first_token
+from app.extension.requests import OnFinished, OnFirstToken, OnScheduled, Producer
 from app.extension.scheduling import Filter, Picker, ProfilePicker, Scorer
 from app.extension.services import InFlightListener
 from pointsman.builders import FakePool, make_candidates, make_decision, make_endpoint, make_outcome, make_request
@@ -146,7 +146,7 @@ def check_producer(plugin: Producer, produced: Iterable[AnyFactKey]) -> None:
         decision = make_decision(*candidates)
         if isinstance(plugin, OnScheduled):
             plugin.on_scheduled(with_facts, decision)
-        if isinstance(plugin, OnFirstToken) and observes_first_token(plugin):
+        if isinstance(plugin, OnFirstToken):
             plugin.on_first_token(with_facts, decision)
         if isinstance(plugin, OnFinished):
             plugin.on_finished(with_facts, decision, make_outcome())
@@ -160,7 +160,7 @@ def _follow(plugin: InFlightListener, request: InferenceRequest) -> None:
         decision = make_decision("a", "b")
         plugin.on_entered(request, decision)
         for exact in tokens:
-            plugin.on_first_token(decision, exact)
+            plugin.on_prefilled(decision, exact)
         plugin.on_left(decision)
 
 

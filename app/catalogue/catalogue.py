@@ -54,7 +54,6 @@ from app.extension import (
     Scorer,
 )
 from app.extension.marker import PluginMark, mark_of
-from app.extension.requests import observes_first_token
 from app.settings.errors import did_you_mean
 
 ENTRY_POINT_GROUP = "pointsman.plugins"
@@ -254,8 +253,6 @@ def _constructor(cls: type, address: str) -> Iterator[tuple[str, Any, bool]]:
 
 def _implements(cls: type, point: type) -> bool:
     """Whether `cls` defines the methods of `point`. Attributes that its constructor sets do not count."""
-    if point is OnFirstToken and not observes_first_token(cls):
-        return False
     members = {name for name in vars(point) if not name.startswith("_")}
     return all(callable(getattr(cls, member, None)) for member in members)
 

@@ -24,10 +24,10 @@ _CLASS_METHODS: Mapping[type, Sequence[str]] = {ProfilePicker: ("profile_names",
 
 def check_renamed(cls: type, address: str) -> None:
     """Raises `PluginTypeError` if `cls` has a method that is not called any more because its name changed."""
-    renamed = [("on_first_byte", True), ("on_responded", hasattr(cls, "on_entered") and hasattr(cls, "on_left"))]
-    for name, is_ours in renamed:
+    follows = hasattr(cls, "on_entered") and hasattr(cls, "on_left")
+    for name, now, is_ours in (("on_first_byte", "on_first_token", True), ("on_responded", "on_prefilled", follows)):
         if is_ours and callable(getattr(cls, name, None)):
-            message = f"the method {name} of {address} is never called; it is on_first_token now"
+            message = f"the method {name} of {address} is never called; it is {now} now"
             raise PluginTypeError(message, "it is called at the first content of a response, and no longer at its head")
 
 

@@ -10,7 +10,7 @@ from app.domain.errors import RoutingError
 from app.domain.facts import AnyFactKey
 from app.domain.outcome import Outcome
 from app.domain.request import InferenceRequest
-from app.extension.services import InFlightListener, Pool
+from app.extension.services import Pool
 
 
 @runtime_checkable
@@ -42,11 +42,6 @@ class OnFirstToken(Protocol):
 
     def on_first_token(self, request: InferenceRequest, decision: Decision) -> None:
         """Called at most once per request."""
-
-
-def observes_first_token(plugin: object) -> bool:
-    """Whether a plugin, or its class, is an `OnFirstToken`. The method of an `InFlightListener` has the same name."""
-    return isinstance(plugin, OnFirstToken) and not isinstance(plugin, InFlightListener)
 
 
 @runtime_checkable

@@ -92,16 +92,13 @@ class EndpointsFiles(Protocol):
 
 @runtime_checkable
 class InFlightListener(Protocol):
-    """Follows the decisions in flight. Its methods are called in one step of the event loop and must not block.
-
-    A plugin may be one itself. Then its `on_first_token` is called as described here, and not as an `OnFirstToken`.
-    """
+    """Follows the decisions in flight. Its methods are called in one step of the event loop and must not block."""
 
     def on_entered(self, request: InferenceRequest, decision: Decision) -> None:
         """A decision was made: the request goes to its endpoints. The object `decision` stays the same to its end."""
 
-    def on_first_token(self, decision: Decision, exact: bool) -> None:
-        """The first content of the response arrived; called at most once.
+    def on_prefilled(self, decision: Decision, exact: bool) -> None:
+        """The prompt was processed: the first content of the response arrived. Called at most once.
 
         Not `exact`: only its head did, since the proxy does not pass on bodies as they arrive.
         """

@@ -52,7 +52,7 @@ class InFlightRequests:
         for one in self._open.values():
             self._call(listener, name, "on_entered", one.request, one.decision)
             if one.exact is not None:
-                self._call(listener, name, "on_first_token", one.decision, one.exact)
+                self._call(listener, name, "on_prefilled", one.decision, one.exact)
 
     def unfollow(self, listener: InFlightListener) -> None:
         """Ends `follow`."""
@@ -74,7 +74,7 @@ class InFlightRequests:
     def first_token(self, decision: Decision, exact: bool) -> None:
         """Records the first content of the response, or, if it is not `exact`, the head that stands in for it."""
         self._open[id(decision)].exact = exact
-        self._notify("on_first_token", decision, exact)
+        self._notify("on_prefilled", decision, exact)
 
     def end(self, decision: Decision) -> None:
         """Ends `begin`."""

@@ -10,7 +10,7 @@ from app.domain.errors import PluginError, RoutingError
 from app.domain.named import Named
 from app.domain.outcome import Outcome
 from app.domain.request import InferenceRequest
-from app.extension.requests import OnFinished, OnFirstToken, OnRefused, OnScheduled, observes_first_token
+from app.extension.requests import OnFinished, OnFirstToken, OnRefused, OnScheduled
 
 P = TypeVar("P")
 
@@ -27,9 +27,7 @@ class Observers:
         named = (*plugins, *process)
         self.report = report
         self.on_scheduled: Sequence[Named[OnScheduled]] = _of(named, OnScheduled)
-        self.on_first_token: Sequence[Named[OnFirstToken]] = _of(
-            [one for one in named if observes_first_token(one.plugin)], OnFirstToken
-        )
+        self.on_first_token: Sequence[Named[OnFirstToken]] = _of(named, OnFirstToken)
         self.on_finished: Sequence[Named[OnFinished]] = _of(named, OnFinished)
         self.on_refused: Sequence[Named[OnRefused]] = _of(named, OnRefused)
 

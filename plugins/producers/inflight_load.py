@@ -127,7 +127,7 @@ class InflightLoadProducer:
             _add(self._requests, entry.endpoint, 1)
             _add(self._tokens, entry.endpoint, entry.tokens)
 
-    def on_first_token(self, decision: Decision, exact: bool) -> None:
+    def on_prefilled(self, decision: Decision, exact: bool) -> None:
         """The prompt was processed: prefill picks are done; the others keep their request and the estimated output."""
         entries = self._entries.get(id(decision), [])
         kept = []

@@ -205,7 +205,7 @@ class TokenLoadProducer:
         if self._others is not None:
             self._others.sent(tokens)
 
-    def on_first_token(self, decision: Decision, exact: bool) -> None:
+    def on_prefilled(self, decision: Decision, exact: bool) -> None:
         """Takes the prompt out of the queue and learns from the time it took."""
         prompt = self._prompts.get(id(decision))
         if prompt is None:

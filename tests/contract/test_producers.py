@@ -49,7 +49,7 @@ class FailingListener(FakeProducer):
 
     def on_entered(self, request: InferenceRequest, decision: Decision) -> None: ...
 
-    def on_first_token(self, decision: Decision, exact: bool) -> None:
+    def on_prefilled(self, decision: Decision, exact: bool) -> None:
         if not exact:
             raise LookupError
 

@@ -369,7 +369,7 @@ class Follows:
 
     def on_entered(self, request, decision): ...
 
-    def on_first_token(self, decision, exact): ...
+    def on_prefilled(self, decision, exact): ...
 
     def on_left(self, decision): ...
 
@@ -386,7 +386,7 @@ def test_the_old_name_of_the_first_token_is_an_error(others: tuple[str, ...]) ->
 def test_the_old_name_of_a_listener_s_method_is_an_error() -> None:
     cls = type("Mine", (Follows,), {"on_responded": function("def on_responded(self, decision)")})
     with pytest.raises(
-        PluginTypeError, match=r"on_responded of mine\.py:Mine is never called; it is on_first_token now"
+        PluginTypeError, match=r"on_responded of mine\.py:Mine is never called; it is on_prefilled now"
     ):
         describe(cls, "mine.py:Mine")
 
@@ -396,11 +396,11 @@ def test_other_plugins_may_use_the_old_name_of_a_listener_s_method() -> None:
     assert describe(type("Mine", (), attributes), "mine.py:Mine").extension_points == {Filter}
 
 
-def test_a_plugin_that_follows_requests_does_not_observe_the_first_token() -> None:
+def test_following_requests_is_no_extension_point() -> None:
     assert describe(Follows, "mine.py:Follows").extension_points == {Filter}
 
 
 def test_the_methods_of_a_plugin_that_follows_requests_are_checked() -> None:
-    cls = type("Mine", (Follows,), {"on_first_token": function("def on_first_token(self, decision)")})
-    with pytest.raises(PluginTypeError, match=r"expected on_first_token\(decision, exact\)"):
+    cls = type("Mine", (Follows,), {"on_prefilled": function("def on_prefilled(self, decision)")})
+    with pytest.raises(PluginTypeError, match=r"expected on_prefilled\(decision, exact\)"):
         describe(cls, "mine.py:Mine")

@@ -76,14 +76,14 @@ async def test_two_requests_add_up() -> None:
 async def test_the_response_releases_the_tokens_and_keeps_the_request() -> None:
     plugin, decision = producer(), make_decision("a")
     plugin.on_entered(REQUEST, decision)
-    plugin.on_first_token(decision, exact=True)
+    plugin.on_prefilled(decision, exact=True)
     assert await counts(plugin) == ({"a": 1}, {})
 
 
 async def test_the_end_releases_everything() -> None:
     plugin, decision = producer(), make_decision("a")
     plugin.on_entered(REQUEST, decision)
-    plugin.on_first_token(decision, exact=True)
+    plugin.on_prefilled(decision, exact=True)
     plugin.on_left(decision)
     assert await counts(plugin) == ({}, {})
 
@@ -120,14 +120,14 @@ async def test_every_profile_s_first_pick_counts() -> None:
 async def test_the_response_ends_the_prefill() -> None:
     plugin, decision = producer(), disaggregated("a", "b")
     plugin.on_entered(REQUEST, decision)
-    plugin.on_first_token(decision, exact=True)
+    plugin.on_prefilled(decision, exact=True)
     assert await counts(plugin) == ({"a": 1}, {})
 
 
 async def test_with_output_estimated_the_response_ends_only_the_prefill() -> None:
     plugin, decision = producer(**WITH_OUTPUT), disaggregated("a", "b")
     plugin.on_entered(REQUEST, decision)
-    plugin.on_first_token(decision, exact=True)
+    plugin.on_prefilled(decision, exact=True)
     assert await counts(plugin) == ({"a": 1}, {"a": 250})
 
 
@@ -135,7 +135,7 @@ async def test_one_endpoint_for_both_profiles_counts_twice() -> None:
     plugin, decision = producer(), disaggregated("a", "a")
     plugin.on_entered(REQUEST, decision)
     before = await counts(plugin)
-    plugin.on_first_token(decision, exact=True)
+    plugin.on_prefilled(decision, exact=True)
     assert [before, await counts(plugin)] == [({"a": 2}, {"a": 200}), ({"a": 1}, {})]
 
 

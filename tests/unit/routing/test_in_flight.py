@@ -31,7 +31,7 @@ class Follower:
         self.seen.append(f"entered {decision.endpoint.name}")
         self.open[id(decision)] = (request, decision, None)
 
-    def on_first_token(self, decision: Decision, exact: bool) -> None:
+    def on_prefilled(self, decision: Decision, exact: bool) -> None:
         request, _, before = self.open[id(decision)]
         assert before is None
         self.seen.append(f"{'first token' if exact else 'head'} {decision.endpoint.name}")
@@ -48,7 +48,7 @@ class Failing:
     def on_entered(self, *_: Any) -> None:
         raise LookupError("entered")
 
-    def on_first_token(self, *_: Any) -> None:
+    def on_prefilled(self, *_: Any) -> None:
         raise LookupError("first token")
 
     def on_left(self, *_: Any) -> None:

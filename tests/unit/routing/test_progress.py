@@ -171,7 +171,7 @@ class Listener:
 
     def on_entered(self, *_: Any) -> None: ...
 
-    def on_first_token(self, decision: Decision, exact: bool) -> None:
+    def on_prefilled(self, decision: Decision, exact: bool) -> None:
         self.seen.append((decision.endpoint.name, exact))
 
     def on_left(self, *_: Any) -> None: ...
@@ -189,15 +189,6 @@ async def test_listeners_see_whether_the_first_token_is_exact(live: bool) -> Non
         route.relay([TOKEN])
         setup.in_flight.follow(late, "late")
     assert early.seen == late.seen == [("c", live)]
-
-
-async def test_a_plugin_that_follows_requests_is_not_an_observer_of_the_first_token_too() -> None:
-    listener = Listener()
-    setup = Setup(observers=[listener])
-    setup.in_flight.follow(listener, "plugin")
-    async with setup.router.route(make_request()) as route:
-        respond(route)
-    assert (listener.seen, setup.faults) == ([("a", True)], [])
 
 
 async def test_observers_are_called_in_the_context_of_the_request() -> None:
