@@ -14,7 +14,6 @@ import argparse
 import asyncio
 import re
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -88,8 +87,9 @@ async def measure(requests: Sequence[TraceRequest], layers: Sequence[str], speed
     fleet, port = free_port(ENDPOINTS), free_port(2)
     endpoints = "\n".join(f"    - {{name: e{n}, address: 127.0.0.1, port: {fleet + n}}}" for n in range(ENDPOINTS))
     overlay = f"observability: {{logging: {{level: error}}}}\npool:\n  endpoints:\n{endpoints}\n"
-    engines = ("fleet", "--count", str(ENDPOINTS), "--port", str(fleet), "--max-num-seqs", "256", "--num-gpu-blocks", "32768",
-               "--prefill-rate", str(PREFILL_RATE * speed), "--decode-rate", str(DECODE_RATE * speed))  # fmt: skip
+    rates = ("--prefill-rate", str(PREFILL_RATE * speed), "--decode-rate", str(DECODE_RATE * speed))
+    sizes = ("--max-num-seqs", "256", "--num-gpu-blocks", "32768")
+    engines = ("fleet", "--count", str(ENDPOINTS), "--port", str(fleet), *sizes, *rates)
     files = [argument for layer in layers for argument in ("-c", layer)]
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
         file.write(overlay)
@@ -135,16 +135,24 @@ async def main(arguments: argparse.Namespace) -> None:
     print("| heads | configuration | mean | p50 | p90 | p99 | failed | mean by the router | of the older profile |")
     print("|---|---|---|---|---|---|---|---|---|")
     for early in (False, True):
-        rows = {name: await measure(requests, layers, arguments.speed, early=early) for name, layers in configurations.items()}  # fmt: skip
+        rows = {
+            name: await measure(requests, layers, arguments.speed, early=early)
+            for name, layers in configurations.items()
+        }
         older = statistics.fmean(rows[OLDER.stem].ttfts)
         for name, found in rows.items():
             mean = statistics.fmean(found.ttfts)
-            shares = " | ".join(f"{quantile(found.ttfts, share):.2f}" for share in (0.5, 0.9, 0.99))
+            times = [mean, *(quantile(found.ttfts, share) for share in (0.5, 0.9, 0.99))]
             heads = "at accept" if early else "with the first token"
-            print(
-                f"| {heads} | {name} | {mean:.2f} | {shares} | {found.failed} | {found.reported:.2f} | {mean / older:.2f} |"
-            )
-            sys.stdout.flush()
+            cells = [
+                heads,
+                name,
+                *(f"{one:.2f}" for one in times),
+                found.failed,
+                f"{found.reported:.2f}",
+                f"{mean / older:.2f}",
+            ]
+            print(f"| {' | '.join(map(str, cells))} |", flush=True)
 
 
 if __name__ == "__main__":

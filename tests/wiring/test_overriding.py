@@ -234,7 +234,10 @@ async def test_taking_back_all_overrides_does_no_harm_to_a_running_process() -> 
             assert after == before
             async with app.chat() as response:
                 assert (response.status, await response.text()) == (200, "here")
-            assert [one.name for one in app.generation.observers().on_finished] == ["token-load-producer", "request-metrics"]
+            assert [one.name for one in app.generation.observers().on_finished] == [
+                "token-load-producer",
+                "request-metrics",
+            ]
             async with app.client.get(f"{app.admin_url}/debug/config") as page:
                 assert "expected-ttft-scorer" in await page.text()
             await until(lambda: app.process.in_flight().total == 0)

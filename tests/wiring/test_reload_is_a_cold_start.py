@@ -74,7 +74,9 @@ BASE: Mapping[str, Any] = {
         {"name": "told", "type": TELLING},
         {"name": "own-source", "type": "metrics-data-source", "parameters": {"path": "/other"}},
     ],
-    "schedulingProfiles": [{"name": "default", "plugins": [{"pluginRef": "expected-ttft-scorer"}, {"pluginRef": "told"}]}],
+    "schedulingProfiles": [
+        {"name": "default", "plugins": [{"pluginRef": "expected-ttft-scorer"}, {"pluginRef": "told"}]}
+    ],
     "transports": {
         "http": {"bind": "127.0.0.1", "port": 0},
         "extProc": {"enabled": True, "bind": "127.0.0.1", "port": 0, "healthPort": 0},

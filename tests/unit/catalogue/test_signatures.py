@@ -385,9 +385,7 @@ def test_the_old_name_of_the_first_token_is_an_error(others: tuple[str, ...]) ->
 
 def test_the_old_name_of_a_listener_s_method_is_an_error() -> None:
     cls = type("Mine", (Follows,), {"on_responded": function("def on_responded(self, decision)")})
-    with pytest.raises(
-        PluginTypeError, match=r"on_responded of mine\.py:Mine is never called; it is on_prefilled now"
-    ):
+    with pytest.raises(PluginTypeError, match=r"on_responded of mine\.py:Mine is never called; it is on_prefilled now"):
         describe(cls, "mine.py:Mine")
 
 
