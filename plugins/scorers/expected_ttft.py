@@ -34,9 +34,8 @@ class ExpectedTtftScorer:
     def score(self, request: InferenceRequest, candidates: Candidates) -> Scores:
         """`least expected / expected`: 1 for the soonest, 0.5 where the first token takes twice as long."""
         expected = candidates.fact(self._expected)
-        least = np.minimum.reduce(expected)
+        least = min(expected.tolist())
         if least < SHORTEST:
-            expected = np.maximum(expected, SHORTEST)
-            least = expected.min()
+            least, expected = SHORTEST, np.maximum(expected, SHORTEST)
         scores: Scores = least / expected
         return scores

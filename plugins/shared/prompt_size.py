@@ -13,7 +13,7 @@ from pointsman import BYTES_PER_TOKEN, Column, InferenceRequest, PrefixShape
 class PromptSize:
     """The size of one request's prompts, in tokens that an endpoint has not cached."""
 
-    __slots__ = ("_block", "_cut", "_hits", "_tokens", "adapter", "prompts")
+    __slots__ = ("_block", "_hits", "_shape", "_size", "_tokens", "adapter", "prompts")
 
     def __init__(
         self, request: InferenceRequest, per_byte: float, hits: Mapping[str, float], shape: PrefixShape
@@ -25,8 +25,8 @@ class PromptSize:
         self._tokens = size * per_byte
         self._block = block * per_byte
         self._hits = hits
-        over = size - shape.total_blocks * block >= block * len(request.prompts) > 0
-        self._cut = shape.total_blocks if over else 0
+        self._size = size
+        self._shape = shape
 
     def uncached(self, names: tuple[str, ...]) -> Column:
         """For each of `names`, at least 1."""
@@ -46,4 +46,7 @@ class PromptSize:
 
     def is_cut(self, name: str) -> bool:
         """Whether the endpoint has all of the prompt that is compared, and maybe more of it."""
-        return 0 < self._cut <= self._hits.get(name, 0.0)
+        shape = self._shape
+        block = shape.block_tokens * BYTES_PER_TOKEN
+        rest = self._size - shape.total_blocks * block
+        return rest >= block * len(self.prompts) > 0 and 0 < shape.total_blocks <= self._hits.get(name, 0.0)
