@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import re
 import statistics
 import tempfile
@@ -70,15 +71,14 @@ async def send(session: aiohttp.ClientSession, url: str, request: TraceRequest) 
 
 
 async def ready(session: aiohttp.ClientSession, admin: str) -> None:
-    """Returns when the router is ready. Raises `TimeoutError`."""
+    """Returns when the router has the metrics of all endpoints. Raises `TimeoutError`."""
     async with asyncio.timeout(READY):
         while True:
-            try:
-                async with session.get(f"{admin}/readyz") as response:
-                    if response.status == 200:
+            with contextlib.suppress(aiohttp.ClientError):
+                async with session.get(f"{admin}/debug/endpoints") as response:
+                    endpoints = (await response.json())["endpoints"]
+                    if all(one["metrics"] == "fresh" for one in endpoints):
                         return
-            except aiohttp.ClientError:
-                pass
             await asyncio.sleep(0.1)
 
 

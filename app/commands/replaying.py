@@ -62,6 +62,11 @@ def add_trace(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--foreign", type=_share, default=0.0, help="share of the requests that another router sends (default: 0)"
     )
+    parser.add_argument("--seed", type=int, default=0, help="seed for random choices (default: 0)")
+    _add_engines(parser.add_argument_group("engines"))
+
+
+def _add_engines(parser: argparse._ArgumentGroup) -> None:
     parser.add_argument("--endpoints", type=_count, default=8, help="number of engines (default: 8)")
     parser.add_argument(
         "--prefill-rate", type=_positive, default=6400.0, help="prompt tokens per second (default: 6400)"
@@ -90,7 +95,6 @@ def add_trace(parser: argparse.ArgumentParser) -> None:
         metavar="N=SHARE",
         help="speed of an engine, as a share of the others'",
     )
-    parser.add_argument("--seed", type=int, default=0, help="seed for random choices (default: 0)")
 
 
 def or_default(sources: Sources) -> Sources:

@@ -64,7 +64,7 @@ class EngineSequence:
 
     @property
     def finished(self) -> bool:
-        """Whether all tokens are generated."""
+        """Whether it has all its tokens."""
         return self.generated >= self.output_tokens
 
 
@@ -166,10 +166,9 @@ class Engine:
         return Step(duration, advanced)
 
     def fast_forward(self, until: float) -> Step | None:
-        """Runs the iterations that begin before `until` at once, as far as each only decodes a token of every sequence.
+        """Runs the iterations that begin before `until` at once, as far as they only decode and no sequence finishes.
 
-        The last one is that in which a sequence finishes. None if the next iteration does more, or one of them would
-        have to preempt; then call `step`.
+        None if the next iteration does more, or one would have to preempt; then call `step`.
         """
         running = self.running
         if self.waiting or not running or any(seq.computed < seq.to_compute for seq in running):
@@ -182,20 +181,20 @@ class Engine:
         if count == 1 or sum(needed) > self.cache.available:
             return None
         self.cache.allocate(sum(needed))
-        advanced = tuple(running)
-        for sequence, blocks in zip(advanced, needed, strict=True):
+        step = Step(count * time, tuple(running))
+        for sequence, blocks in zip(step.advanced, needed, strict=True):
             sequence.unhashed_blocks += blocks
             self._advance(sequence, count)
-        self.now += count * time
-        return Step(count * time, advanced)
+        self.now += step.duration
+        return step
 
     def _blocks_for(self, sequence: EngineSequence, tokens: int) -> int:
         """Blocks that a decoding sequence lacks for its next `tokens` tokens."""
-        last = sequence.prompt_tokens + sequence.generated + tokens - 1
-        return max(last // BLOCK_TOKENS + 1 - sequence.hashed_blocks - sequence.unhashed_blocks, 0)
+        last_block = (sequence.prompt_tokens + sequence.generated + tokens - 1) // BLOCK_TOKENS
+        return max(last_block + 1 - sequence.hashed_blocks - sequence.unhashed_blocks, 0)
 
     def _decode_time(self, batch: int) -> float:
-        """Seconds of an iteration in which `batch` sequences decode a token."""
+        """Seconds of an iteration that decodes `batch` tokens."""
         return (1 + self.options.decode_slowdown * (batch - 1)) / self.options.decode_tokens_per_second
 
     def _advance(self, sequence: EngineSequence, tokens: int) -> None:
@@ -246,10 +245,8 @@ class Engine:
         return True
 
     def _prefill(self, budget: int) -> tuple[int, list[EngineSequence]]:
-        """Prefills prompts, oldest first, and admits waiting ones while the budget of tokens lasts.
-
-        Returns the number of tokens computed and the sequences now prefilled.
-        """
+        """Prefills prompts, oldest first, and admits waiting ones while the budget of tokens lasts. Returns the number
+        of tokens computed and the sequences now prefilled."""
         left, started = budget, []
         prefilling = deque(seq for seq in self.running if seq.computed < seq.to_compute)
         while left:

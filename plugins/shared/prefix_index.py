@@ -130,10 +130,7 @@ class Matches(Mapping[str, float]):
 
     def few(self, names: tuple[str, ...]) -> list[float]:
         """As `column`, in plain Python, which is faster for a few endpoints. 0 for those that hold nothing."""
-        holding = sum([holders.bit_count() for _, holders in self._groups])
-        if holding == len(names) == len(self._slots.positions_in(names)) and len(self._groups) == 1:
-            return [self._groups[0][0]] * holding
-        if holding > FEW_HOLDERS:
+        if sum([holders.bit_count() for _, holders in self._groups]) > FEW_HOLDERS:
             found: list[float] = self.column(names, 0.0).tolist()
             return found
         depths = [0.0] * len(names)
@@ -246,10 +243,9 @@ class PrefixIndex:
             chain = chain[: _TABLE.steps_in(capacity)]
         known = self._last_held_by(chain, bit, -1) + 1
         if known < len(chain):
-            fresh = chain[known:]
-            held.add(fresh, _TABLE.sizes[known : len(chain)])
+            held.add(chain[known:], _TABLE.sizes[known : len(chain)])
             holders = self._holders
-            for step in fresh:
+            for step in chain[known:]:
                 holders[step] = holders.get(step, 0) | bit
         deque(map(held.steps.move_to_end, reversed(chain[:known])), maxlen=0)
         while held.blocks > capacity:
