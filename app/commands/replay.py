@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import Progress, TaskID
 
 from app.commands.arguments import EXIT_FAULTS, add_configuration, sources_of
-from app.commands.replaying import Scene, add_trace, or_default, replay_with, scene_of
+from app.commands.replaying import Scene, add_trace, or_default, replay_with, scene_of, summary_of
 from app.observability.logging import set_up_logging
 from app.settings.errors import UsageError
 from app.settings.layers import Sources
@@ -41,7 +41,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Returns 0, or 1 if the trace has errors. Raises `ConfigurationError`, `UsageError`."""
     from app.replay.report import as_json, as_tables  # noqa: PLC0415 - loaded by this command only
-    from app.replay.results import compare, summarise  # noqa: PLC0415
+    from app.replay.results import compare  # noqa: PLC0415
 
     set_up_logging(format="console", level="error")
     if arguments.plot is not None:
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.oracle:
         jobs.append((ORACLE, None))
     runs = _replay_all(scene, jobs, shown=not arguments.quiet and not arguments.json)
-    summaries = [summarise(one) for one in runs]
+    summaries = [summary_of(name, one) for (name, _), one in zip(jobs, runs, strict=True)]
     comparisons = [compare(runs[0], other) for other in runs[1:]]
     titles = [name for name, _ in jobs]
     _print_faults(titles, runs)

@@ -20,6 +20,7 @@ from app.settings.layers import Sources
 if TYPE_CHECKING:
     from app.replay.choosing import Chooser
     from app.replay.fleet import FleetOptions
+    from app.replay.results import Summary
     from app.replay.run import Run
     from app.replay.synthetic import Synthetic
     from app.replay.trace import TraceRequest
@@ -126,6 +127,16 @@ def scene_of(arguments: argparse.Namespace) -> Scene | None:
         requests = shaping.in_bursts(requests, arguments.bursts)
     foreign = shaping.chosen(len(requests), arguments.foreign, arguments.seed)
     return Scene(requests, foreign, options, arguments.seed)
+
+
+def summary_of(name: str, run: Run) -> Summary:
+    """The numbers of the replay of the configuration `name`. Raises `UsageError` if no request was served."""
+    from app.replay.results import summarise  # noqa: PLC0415
+
+    try:
+        return summarise(run)
+    except ValueError as error:
+        raise UsageError(f"{name}: {error}; all were refused, or sent by another router") from None
 
 
 def _requests(arguments: argparse.Namespace) -> Sequence[TraceRequest]:

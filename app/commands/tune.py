@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from app.commands.arguments import EXIT_FAULTS, add_configuration, sources_of
-from app.commands.replaying import Scene, add_trace, or_default, replay_with, scene_of
+from app.commands.replaying import Scene, add_trace, or_default, replay_with, scene_of, summary_of
 from app.observability.logging import set_up_logging
 from app.settings.errors import UsageError
 from app.settings.sets import overlay
@@ -54,8 +54,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Returns 0, or 1 if the trace has errors. Raises `ConfigurationError`, `UsageError`."""
-    from app.replay.results import summarise  # noqa: PLC0415 - loaded by this command only
-    from app.replay.tuning import TuningError, search  # noqa: PLC0415
+    from app.replay.tuning import TuningError, search  # noqa: PLC0415 - loaded by this command only
     from containers.application import load  # noqa: PLC0415
 
     set_up_logging(format="console", level="error")
@@ -69,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     def measured(part: Scene, sets: Sequence[str] = ()) -> float:
         tried = replace(sources, sets=(*sources.sets, *sets))
-        value: float = getattr(summarise(replay_with(part, tried, _ignore)), arguments.objective)
+        value: float = getattr(summary_of("the configuration", replay_with(part, tried, _ignore)), arguments.objective)
         return value
 
     with _bar(arguments) as bar:

@@ -124,6 +124,7 @@ def test_failures_of_plugins_are_shown(capsys: pytest.CaptureFixture[str], tmp_p
         ((*SMALL, "-c", "missing.yaml"), 2, "missing.yaml: No such file or directory"),
         ((*SMALL, "--set", "plugins[max-score-picker].parameters.x=1"), 1, "unknown key 'x'"),
         ((*SMALL, "--cut", "0s"), 2, "no request is left of the trace"),
+        ((*SMALL, "--num-gpu-blocks", "8"), 2, "builtin:default: no request was served; all were refused"),
     ],
 )
 def test_errors(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], code: int, message: str) -> None:
