@@ -18,6 +18,7 @@ from random import Random
 import uvloop
 
 from app.domain.metrics import EndpointMetrics
+from app.lifecycle import lifecycles
 from app.routing.router import Router
 from app.settings.layers import Sources
 from containers.application import Application, load
@@ -32,15 +33,20 @@ ROUNDS = 5
 SIZES = (10, 100, 1000)
 
 
+def words(random: Random, size: int) -> bytes:
+    """Text of `size` bytes, in words of six letters and digits."""
+    return random.randbytes(size * 3 // 7 + 3).hex(" ", 3)[:size].encode()
+
+
 def prompts(kind: str, random: Random) -> list[bytes]:
     """As many prompts as decisions of a round."""
     if kind == "unseen":
-        return [random.randbytes(PROMPT) for _ in range(DECISIONS)]
-    shared = random.randbytes(PROMPT // 2)
+        return [words(random, PROMPT) for _ in range(DECISIONS)]
+    shared = words(random, PROMPT // 2)
     if kind == "conversations":
-        texts = [random.randbytes(PROMPT) for _ in range(CONVERSATIONS)]
+        texts = [words(random, PROMPT) for _ in range(CONVERSATIONS)]
     else:
-        texts = [shared + random.randbytes(PROMPT // 2) for _ in range(CONVERSATIONS)]
+        texts = [shared + words(random, PROMPT // 2) for _ in range(CONVERSATIONS)]
     return [texts[number % CONVERSATIONS] for number in range(DECISIONS)]
 
 
@@ -49,6 +55,7 @@ def build(size: int, random: Random) -> tuple[GenerationContainer, Router]:
     generation = Application(load(Sources(("builtin:default",))), random=random).generation
     pool = generation.pool()
     pool.replace_all([make_endpoint(f"e{number}", port=8000 + number) for number in range(size)])
+    asyncio.run(lifecycles(generation.all_plugins()).start())
     for status in pool.statuses():
         metrics = EndpointMetrics(waiting=random.randrange(8), running=random.randrange(32), kv_cache_usage=0.5)
         pool.record(status.endpoint, metrics)
@@ -73,8 +80,10 @@ def measure(size: int, kind: str) -> float:
     times = []
     for number in range(ROUNDS + 1):
         texts = prompts(kind, random if kind == "unseen" else Random(1))
-        requests = [InferenceRequest(f"{number}-{i}", "/v1/chat/completions", model="demo", prompts=(text,))
-                    for i, text in enumerate(texts)]  # fmt: skip
+        requests = [
+            InferenceRequest(f"{number}-{i}", "/v1/completions", model="demo", prompts=(text,), streaming=True)
+            for i, text in enumerate(texts)
+        ]
         refresh(generation)
         gc.collect()
         times.append(uvloop.run(decide(router, requests)))

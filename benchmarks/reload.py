@@ -29,10 +29,17 @@ POINTSMAN = str(Path(sys.executable).with_name("pointsman"))
 
 def free_port(count: int = 1) -> int:
     """The first of `count` free ports in a row, as far as can be told."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port if port + count < 65536 else free_port(count)
+    while True:
+        with contextlib.ExitStack() as probes:
+            first = 0
+            try:
+                for number in range(count):
+                    probe = probes.enter_context(socket.socket())
+                    probe.bind(("127.0.0.1", first + number if first else 0))
+                    first = first or probe.getsockname()[1]
+            except (OSError, OverflowError):
+                continue
+            return first
 
 
 def overlay(weight: int, fleet: int) -> str:

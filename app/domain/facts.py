@@ -26,11 +26,19 @@ class AnyFactKey:
 
     name: str
     producer: str
+    _others: dict[str, AnyFactKey] = field(default_factory=dict, repr=False, kw_only=True)
     _hash: int = field(init=False, repr=False)
 
     def of(self, producer: str | None) -> Self:
-        """The same fact from another producer; None or "" keep the current one."""
-        return replace(self, producer=producer) if producer else self
+        """The same fact from another producer; None or "" keep the current one.
+
+        The same object each time, which is found in a dictionary without comparing.
+        """
+        if not producer or producer == self.producer:
+            return self
+        if producer not in self._others:
+            self._others[producer] = replace(self, producer=producer, _others={})
+        return cast("Self", self._others[producer])
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_hash", hash((self.name, self.producer)))

@@ -196,11 +196,12 @@ class TokenLoadProducer:
             size = self._size(request)
         tokens = size.uncached_at(endpoint)
         holders = self._adapters.holders(size.adapter)
-        expected = self._queues.expected_at(endpoint, tokens, now) + self._extra(endpoint, holders, now)
         loads = holders is not None and endpoint not in holders
         teaches = self._following and not loads and not size.is_cut(endpoint)
-        prompt = Prompt(endpoint, tokens, now, not request.streaming, teaches, expected, loads)
-        self._queues.enter(prompt)
+        prompt = Prompt(endpoint, tokens, now, not request.streaming, teaches, loads)
+        prompt.expected = self._queues.enter(prompt)
+        if loads or self._penalties:
+            prompt.expected += self._extra(endpoint, holders, now)
         self._prompts[id(decision)] = prompt
         if self._others is not None:
             self._others.sent(tokens)

@@ -44,14 +44,18 @@ class PrefillQueues:
 
     # -- what happens
 
-    def enter(self, prompt: Prompt) -> None:
-        """A prompt was sent."""
-        queue = self._of(prompt.endpoint)
+    def enter(self, prompt: Prompt) -> float:
+        """A prompt was sent. Returns the seconds to its first token that were expected just before."""
+        if self._due:
+            self._settle(prompt.entered)
+        queue = self._queues.get(prompt.endpoint) or self._of(prompt.endpoint)
+        expected = queue.seconds(prompt.tokens, prompt.entered, self.rates.fleet)
         queue.prompts.append(prompt)
         queue.tokens += prompt.tokens
         if len(queue.prompts) == 1:
             self._begin(queue, prompt.entered)
         self._changed(queue)
+        return expected
 
     def first_token(self, prompt: Prompt, now: float, *, seen: bool) -> None:
         """The response began. Unless the first token was `seen`, the prompt stays queued for the expected time."""
@@ -111,7 +115,8 @@ class PrefillQueues:
 
     def expected(self, names: tuple[str, ...], own: Column | Sequence[float], now: float) -> Column:
         """Seconds to the first token of a request, for each of `names`. `own` are its uncached tokens at each."""
-        self._settle(now)
+        if self._due:
+            self._settle(now)
         if names is not self._names:
             self._names = names
             self._of_names = [self._of(name) for name in names]

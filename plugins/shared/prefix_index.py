@@ -30,8 +30,6 @@ from pointsman import Column, InferenceRequest
 STEPS = 16
 """The number of steps of one size."""
 
-FEW_HOLDERS = 4  # up to so many that hold something, plain Python is faster than numpy
-
 
 class _StepTable:
     """The ends of the steps, in blocks. It grows with the longest prompt seen."""
@@ -130,16 +128,16 @@ class Matches(Mapping[str, float]):
 
     def few(self, names: tuple[str, ...]) -> list[float]:
         """As `column`, in plain Python, which is faster for a few endpoints. 0 for those that hold nothing."""
-        if sum([holders.bit_count() for _, holders in self._groups]) > FEW_HOLDERS:
-            found: list[float] = self.column(names, 0.0).tolist()
-            return found
         depths = [0.0] * len(names)
         positions = self._slots.positions_in(names)
         for depth, holders in self._groups:
-            while holders:
+            if holders.bit_count() == 1:
                 position = positions.get(holders.bit_length() - 1)
-                holders &= ~(1 << (holders.bit_length() - 1))  # noqa: PLW2901 - bit by bit
                 if position is not None:
+                    depths[position] = depth
+                continue
+            for slot, position in positions.items():
+                if holders >> slot & 1:
                     depths[position] = depth
         return depths
 

@@ -13,8 +13,11 @@ PREFILL_PROFILE = "prefill"
 
 def prefills_at(decision: Decision) -> str:
     """The name of the endpoint that processes the prompt: that of the prefill profile, else the destination."""
-    prefill = decision.results.get(PREFILL_PROFILE)
-    return (prefill.endpoints[0] if prefill is not None and prefill.endpoints else decision.endpoint).name
+    results = decision.results
+    prefill = results.get(PREFILL_PROFILE)
+    if prefill is None or not prefill.endpoints:
+        prefill = results[decision.primary]
+    return prefill.endpoints[0].name
 
 
 Chains = Sequence[Sequence[int]]

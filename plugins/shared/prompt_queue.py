@@ -27,10 +27,10 @@ class Prompt:
     """Whether its first token can't be seen, as with responses that are not streamed."""
     teaches: bool = True
     """Whether its uncached tokens are known well enough to learn the rate from."""
-    expected: float = 0.0
-    """Seconds to its first token, as estimated when it was sent."""
     loads: bool = False
     """Whether the endpoint has to load an adapter for it, as far as is known."""
+    expected: float = 0.0
+    """Seconds to its first token, as estimated when it was sent."""
     queued: bool = True
 
 
