@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,7 +52,8 @@ class Measured:
     """One run. Times are in seconds of the trace."""
 
     ttfts: list[float]
-    failed: int
+    failed: Counter[str]
+    """Requests without content, by the reason."""
     reported: float
     """Mean time to first token by the router's own metric."""
 
@@ -62,20 +64,22 @@ def text_of(segment: Segment) -> str:
     return (f"{segment.content} " + WORDS * (size // len(WORDS) + 1))[:size]
 
 
-async def send(session: aiohttp.ClientSession, url: str, request: TraceRequest) -> float | None:
-    """Seconds until the first content of the response; None if it failed."""
+async def send(session: aiohttp.ClientSession, url: str, request: TraceRequest) -> float | str:
+    """Seconds until the first content of the response, or why there was none."""
     prompt = "".join(map(text_of, request.prompt))
     body = {"model": "demo", "stream": True, "max_tokens": min(request.output_tokens, OUTPUT_TOKENS), "prompt": prompt}
     begun = time.perf_counter()
     first = None
     try:
         async with session.post(f"{url}/v1/completions", json=body) as response:
+            if response.status != 200:
+                return f"{response.status} {await response.text()}"
             async for line in response.content:
-                if first is None and response.status == 200 and line.startswith(b"data: {"):
+                if first is None and line.startswith(b"data: {"):
                     first = time.perf_counter() - begun
-    except (aiohttp.ClientError, TimeoutError):
-        return None
-    return first
+    except (aiohttp.ClientError, TimeoutError) as error:
+        return repr(error)
+    return "no content" if first is None else first
 
 
 @contextlib.asynccontextmanager
@@ -145,14 +149,14 @@ async def measure(requests: Sequence[TraceRequest], layers: Sequence[str], speed
         found = await replay(session, f"http://127.0.0.1:{port}", requests, speed)
         async with session.get(f"http://127.0.0.1:{port + 1}/metrics") as response:
             reported = mean_of(await response.text(), "llm_d_epp_request_ttft_seconds")
-    ttfts = [one * speed for one in found if one is not None]
-    return Measured(sorted(ttfts), found.count(None), reported * speed)
+    ttfts = [one * speed for one in found if isinstance(one, float)]
+    return Measured(sorted(ttfts), Counter(one for one in found if isinstance(one, str)), reported * speed)
 
 
 async def replay(
     session: aiohttp.ClientSession, url: str, requests: Sequence[TraceRequest], speed: float
-) -> list[float | None]:
-    """The time to first token of each request."""
+) -> list[float | str]:
+    """What `send` returned for each request."""
     begun = time.perf_counter()
     tasks = []
     for request in requests:
@@ -172,11 +176,11 @@ def mean_of(page: str, name: str) -> float:
 def row(heads: str, name: str, found: Measured, older: float) -> str:
     """A row of the table; `older` is the mean of the older profile."""
     if not found.ttfts:
-        return f"| {heads} | {name} | | | | | {found.failed} | | |"
+        return f"| {heads} | {name} | | | | | {found.failed.total()} | | |"
     mean = statistics.fmean(found.ttfts)
     times = (mean, *(quantile(found.ttfts, share) for share in (0.5, 0.9, 0.99)))
     shown = " | ".join(f"{one:.2f}" for one in times)
-    return f"| {heads} | {name} | {shown} | {found.failed} | {found.reported:.2f} | {mean / older:.2f} |"
+    return f"| {heads} | {name} | {shown} | {found.failed.total()} | {found.reported:.2f} | {mean / older:.2f} |"
 
 
 async def main(arguments: argparse.Namespace) -> None:
@@ -201,6 +205,8 @@ async def main(arguments: argparse.Namespace) -> None:
         mean = statistics.fmean(older.ttfts) if older.ttfts else float("nan")
         print(row(heads, "default", default, mean))
         print(row(heads, OLDER.stem, older, mean), flush=True)
+        for reason, count in (default.failed + older.failed).items():
+            print(f"{count} failed: {reason}", file=sys.stderr)
 
 
 if __name__ == "__main__":
