@@ -66,9 +66,12 @@ class Application:
         self.generation = self._container(checked)
         """The current one's container; a reload replaces it."""
 
-    def verify(self) -> None:
-        """Builds the plugins. Raises `ConfigurationError` if one can't be, or if the first endpoints can't be read."""
-        verify(self.generation, self.checked)
+    def verify(self, *, discovery: bool = True) -> None:
+        """Builds the plugins. Raises `ConfigurationError` if one can't be, or if the first endpoints can't be read.
+
+        Without `discovery` none are read: for commands that are given their endpoints.
+        """
+        verify(self.generation, self.checked, discovery=discovery)
 
     def runner(self) -> ProcessRunner:
         """What runs the process: a `ProcessRunner`."""
@@ -108,15 +111,15 @@ class Application:
         return Watching(reload.watch, self.checked.files(), reload.settle)
 
 
-def verify(container: GenerationContainer, checked: Checked) -> None:
-    """Builds every plugin, and reads the first list of endpoints. Raises `ConfigurationError`."""
+def verify(container: GenerationContainer, checked: Checked, *, discovery: bool = True) -> None:
+    """Builds every plugin and, with `discovery`, reads the first list of endpoints. Raises `ConfigurationError`."""
     for name, provider in container.plugins.providers.items():
         try:
             provider()
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a plugin's constructor raises
             checked.plugin_fault(str(name), f"the plugin {name!r} can't be built: {type(error).__name__}: {error}")
     checked.configuration.require_no_errors()
-    if checked.plan.discovery is not None:
+    if discovery and checked.plan.discovery is not None:
         try:
             container.plugins[checked.plan.discovery]().check()
         except DiscoveryError as error:

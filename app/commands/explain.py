@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
         http_client=NoNetwork(),
         fault_reporter=plugin_faults.append,
     )
-    application.verify()
+    application.verify(discovery=False)
     print_faults(checked.configuration.faults.warnings)
     logging = checked.settings.observability.logging
     set_up_logging(format=logging.format, level=logging.level)

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import Progress, TaskID
 
 from app.commands.arguments import EXIT_FAULTS, add_configuration, sources_of
-from app.commands.replaying import Scene, add_trace, or_default, replay_with, scene_of, summary_of
+from app.commands.replaying import Scene, add_trace, replay_with, scene_of, summary_of
 from app.observability.logging import set_up_logging
 from app.settings.errors import UsageError
 from app.settings.layers import Sources
@@ -49,9 +49,9 @@ def run(arguments: argparse.Namespace) -> int:
     scene = scene_of(arguments)
     if scene is None:
         return EXIT_FAULTS
-    sources = [or_default(sources_of(arguments)), *(Sources((file,)) for file in arguments.against)]
-    names = [_name(arguments.files), *arguments.against]
-    jobs: list[tuple[str, Sources | None]] = list(zip(names, sources, strict=True))
+    first = sources_of(arguments)
+    jobs: list[tuple[str, Sources | None]] = [(_name(first), first)]
+    jobs += [(file, Sources((file,), environment=first.environment)) for file in arguments.against]
     if arguments.oracle:
         jobs.append((ORACLE, None))
     runs = _replay_all(scene, jobs, shown=not arguments.quiet and not arguments.json)
@@ -103,8 +103,10 @@ def _replay_all(scene: Scene, jobs: Sequence[tuple[str, Sources | None]], *, sho
     return runs
 
 
-def _name(files: Sequence[str]) -> str:
-    return " + ".join(files) if files else "builtin:default"
+def _name(sources: Sources) -> str:
+    """What a configuration is called in the tables: its files, and that there is text."""
+    text = [] if sources.text is None else ["--config-text"]
+    return " + ".join([*sources.files, *text]) or "builtin:default"
 
 
 def _show(bar: Progress, task: TaskID, done: int) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
-from app.domain.durations import parse_duration
+from app.domain.durations import DURATION_DESCRIPTION, parse_duration
 from app.lifecycle import lifecycles
 from app.settings.errors import UsageError
 from app.settings.layers import Sources
@@ -50,7 +50,7 @@ def add_trace(parser: argparse.ArgumentParser) -> None:
         "output-tokens=256,turns=3,burst=1'",
     )
     parser.add_argument(
-        "--cut", type=_seconds, metavar="DURATION", help="replay the beginning of the trace only, such as 900s"
+        "--cut", type=_duration, metavar="DURATION", help="replay the beginning of the trace only, such as 900s"
     )
     speed = parser.add_mutually_exclusive_group()
     speed.add_argument(
@@ -58,7 +58,10 @@ def add_trace(parser: argparse.ArgumentParser) -> None:
     )
     speed.add_argument("--speed", type=_positive, help="speed up all arrivals by this factor")
     parser.add_argument(
-        "--bursts", type=_seconds, metavar="DURATION", help="move the arrivals of each such window into its first tenth"
+        "--bursts",
+        type=_duration,
+        metavar="DURATION",
+        help="move the arrivals of each window into its first tenth",
     )
     parser.add_argument(
         "--foreign", type=_share, default=0.0, help="share of the requests that another router sends (default: 0)"
@@ -96,12 +99,6 @@ def _add_engines(parser: argparse._ArgumentGroup) -> None:
         metavar="N=SHARE",
         help="speed of an engine, as a share of the others'",
     )
-
-
-def or_default(sources: Sources) -> Sources:
-    """`builtin:default` if only the environment is given."""
-    given = sources.files or sources.text or sources.sets
-    return sources if given else Sources(("builtin:default",), None, sources.environment)
 
 
 def scene_of(arguments: argparse.Namespace) -> Scene | None:
@@ -183,7 +180,7 @@ async def _with_configuration(scene: Scene, sources: Sources, by: Callable[[Choo
         http_client=NoNetwork(),
         fault_reporter=lambda fault: faults.update([f"{fault.plugin} ({fault.extension_point}): {fault.cause}"]),
     )
-    application.verify()
+    application.verify(discovery=False)
     parts = application.generation
     plugins = lifecycles(parts.all_plugins())
     await plugins.start()
@@ -202,9 +199,13 @@ def _options(arguments: argparse.Namespace) -> FleetOptions:
     from app.replay.fleet import FleetOptions  # noqa: PLC0415
     from app.simulation.engine import EngineOptions  # noqa: PLC0415
 
-    for number, _ in arguments.slow:
+    speeds: dict[int, float] = {}
+    for number, speed in arguments.slow:
         if number >= arguments.endpoints:
             raise UsageError(f"--slow {number}: there are only {arguments.endpoints} endpoints, counted from 0")
+        if number in speeds:
+            raise UsageError(f"--slow {number}: the speed of this endpoint is given twice")
+        speeds[number] = speed
     engine = EngineOptions(
         max_num_seqs=arguments.max_num_seqs,
         max_num_batched_tokens=arguments.max_num_batched_tokens,
@@ -213,7 +214,7 @@ def _options(arguments: argparse.Namespace) -> FleetOptions:
         decode_tokens_per_second=arguments.decode_rate,
         decode_slowdown=arguments.decode_slowdown,
     )
-    return FleetOptions(arguments.endpoints, engine, dict(arguments.slow))
+    return FleetOptions(arguments.endpoints, engine, speeds)
 
 
 def _synthetic(text: str) -> Synthetic:
@@ -225,11 +226,14 @@ def _synthetic(text: str) -> Synthetic:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def _seconds(text: str) -> float:
+def _duration(text: str) -> float:
     try:
-        return parse_duration(text)
+        seconds = parse_duration(text)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+        raise argparse.ArgumentTypeError(f"{error}, found {text!r}") from None
+    if seconds <= 0:
+        raise argparse.ArgumentTypeError(f"expected {DURATION_DESCRIPTION}, found {text!r}")
+    return seconds
 
 
 def _number(text: str, meant: str, *, ok: Callable[[float], bool]) -> float:
@@ -261,7 +265,7 @@ def _count(text: str) -> int:
 
 
 def _slow(text: str) -> tuple[int, float]:
-    number, _, share = text.partition("=")
-    if not number.isdecimal():
+    number, equals, share = text.partition("=")
+    if not number.isdecimal() or not equals:
         raise argparse.ArgumentTypeError(f"expected an engine's number and its speed, such as 0=0.5, found {text!r}")
     return int(number), _positive(share)

@@ -7,19 +7,16 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import Progress
 
 from app.commands.arguments import EXIT_FAULTS, add_configuration, sources_of
-from app.commands.replaying import Scene, add_trace, or_default, replay_with, scene_of, summary_of
+from app.commands.replaying import Scene, add_trace, replay_with, scene_of, summary_of
+from app.domain.ranges import Range, parse_range
 from app.observability.logging import set_up_logging
 from app.settings.errors import UsageError
 from app.settings.sets import overlay
-
-if TYPE_CHECKING:
-    from app.replay.tuning import Range
 
 OBJECTIVES = ("mean", "p50", "p90", "p99")
 
@@ -54,13 +51,15 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Returns 0, or 1 if the trace has errors. Raises `ConfigurationError`, `UsageError`."""
-    from app.replay.tuning import TuningError, search  # noqa: PLC0415 - loaded by this command only
+    from app.replay.tuning import TuningError, ends, search  # noqa: PLC0415 - loaded by this command only
     from containers.application import load  # noqa: PLC0415
 
     set_up_logging(format="console", level="error")
     _check(arguments)
-    sources = or_default(sources_of(arguments))
-    ranges = _ranges([*_configured(load(sources).settings.tune.parameters), *arguments.ranges])
+    sources = sources_of(arguments)
+    ranges = _ranges(load(sources).settings.tune.parameters, arguments.ranges)
+    for sets in ends(ranges):
+        load(replace(sources, sets=(*sources.sets, *sets)))  # reports a value that can't be, before a long search
     scene = scene_of(arguments)
     if scene is None:
         return EXIT_FAULTS
@@ -88,10 +87,6 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _configured(parameters: Mapping[str, str]) -> Sequence[str]:
-    return [f"{path}={found}" for path, found in parameters.items()]
-
-
 def _check(arguments: argparse.Namespace) -> None:
     if arguments.trials < 1:
         raise UsageError(f"--trials: expected a whole number above 0, found {arguments.trials}")
@@ -101,15 +96,24 @@ def _check(arguments: argparse.Namespace) -> None:
         raise UsageError(f"--output: {arguments.output}: the folder does not exist")
 
 
-def _ranges(texts: Sequence[str]) -> Sequence[Range]:
-    from app.replay.tuning import parse_range  # noqa: PLC0415
-
-    if not texts:
+def _ranges(configured: Mapping[str, str], given: Sequence[str]) -> Sequence[Range]:
+    """Those of the configuration, and those of the command line, which win."""
+    ranges = {path: parse_range(path, text) for path, text in configured.items()}
+    seen: set[str] = set()
+    for argument in given:
+        path, equals, text = argument.partition("=")
+        if not equals or not path.strip():
+            raise UsageError(f"--range {argument}: expected PATH=RANGE, such as plugins[x].parameters.y=0.1..10")
+        if path in seen:
+            raise UsageError(f"--range {path}: the range of this setting is given twice")
+        seen.add(path)
+        try:
+            ranges[path] = parse_range(path, text)
+        except ValueError as error:
+            raise UsageError(f"--range {path}: {error}") from None
+    if not ranges:
         raise UsageError("nothing to tune; name what to search by --range PATH=RANGE or in the section `tune`")
-    try:
-        return [parse_range(text) for text in texts]
-    except ValueError as error:
-        raise UsageError(f"--range {error}") from None
+    return list(ranges.values())
 
 
 def _split(scene: Scene, hold_back: float) -> tuple[Scene, Scene]:

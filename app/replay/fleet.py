@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from app.domain.metrics import EndpointMetrics
-from app.simulation.engine import BLOCK_TOKENS, Engine, EngineOptions, EngineSequence, Step
+from app.simulation.engine import BLOCK_TOKENS, Engine, EngineOptions
+from app.simulation.sequences import EngineSequence, Step
 
 
 @dataclass(frozen=True, slots=True)

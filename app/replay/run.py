@@ -11,7 +11,7 @@ from app.domain.usage import Usage
 from app.replay.choosing import Chooser
 from app.replay.fleet import VirtualFleet
 from app.replay.trace import TraceRequest
-from app.simulation.engine import EngineSequence
+from app.simulation.sequences import EngineSequence
 
 Progress = Callable[[int], None]
 """Called with the number of requests that have ended."""
@@ -123,13 +123,7 @@ class _Replay:
         number, request = self._next, self._trace[self._next]
         self._next += 1
         served = self._run.requests[number]
-        endpoint: int | None = None
-        if not self._fleet.fits(served.prompt_tokens + request.output_tokens):
-            pass  # refused, as the engines would
-        elif served.foreign:
-            endpoint = self._random.randrange(len(self._fleet.engines))
-        else:
-            endpoint = await self._chooser.choose(number, request, request.arrival)
+        endpoint = await self._endpoint_of(number, request)
         if endpoint is None:
             self._end_request()
             return
@@ -140,6 +134,14 @@ class _Replay:
         self._run.queues[endpoint].append((request.arrival, len(engine.waiting) + len(engine.running)))
         self._run.longest_queue = max(self._run.longest_queue, len(engine.waiting))
         self._continue(endpoint, request.arrival)
+
+    async def _endpoint_of(self, number: int, request: TraceRequest) -> int | None:
+        """Where the request goes; None if it is refused, or would be by every engine."""
+        if not self._fleet.fits(request.prompt_tokens + request.output_tokens):
+            return None
+        if self._run.requests[number].foreign:
+            return self._random.randrange(len(self._fleet.engines))
+        return await self._chooser.choose(number, request, request.arrival)
 
     async def _scrape(self) -> None:
         now, endpoint = self._scrapes[0]

@@ -52,7 +52,7 @@ def _value(name: str, text: str, *, whole: bool) -> float:
     except ValueError:
         value = 0.0
     least = 0 if name in ("prefix-tokens", "prompt-tokens") else 1
-    if whole and (value != int(value) or value < least):
+    if whole and not (value >= least and value.is_integer()):
         raise ValueError(f"{name!r} must be a whole number of at least {least}, found {text!r}")
     if not 0 < value < float("inf") and not (whole and value == least):
         raise ValueError(f"{name!r} must be a number above 0, found {text!r}")

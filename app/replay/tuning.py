@@ -2,76 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import orjson
 
-_NUMBER = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
-_RANGE = re.compile(rf"({_NUMBER})\s*\.\.\s*({_NUMBER})")
-
-WIDE = 10.0
-"""A range of positive numbers whose end is more than this many times its beginning is searched on a logarithmic
-scale."""
+from app.domain.ranges import Range
 
 
 class TuningError(Exception):
     """The search can't be made."""
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """What values a setting may have: from `low` to `high`, or one of `choices`."""
-
-    path: str
-    """As in `--set`."""
-    low: float = 0.0
-    high: float = 0.0
-    choices: Sequence[object] = ()
-
-    @property
-    def whole(self) -> bool:
-        """Whether only whole numbers are searched."""
-        return isinstance(self.low, int) and isinstance(self.high, int)
-
-    @property
-    def logarithmic(self) -> bool:
-        """Whether ratios matter rather than differences."""
-        return 0 < self.low * WIDE < self.high
-
-
-def parse_range(text: str) -> Range:
-    """`path=0.1..10`, `path=1..64` (whole numbers) or `path=[a, b]`. Raises `ValueError`."""
-    path, equals, value = text.partition("=")
-    expected = f"{text}: expected PATH=LOW..HIGH or PATH=[VALUE, …]"
-    if not equals or not path.strip():
-        raise ValueError(expected)
-    value = value.strip()
-    if value.startswith("["):
-        return Range(path, choices=_choices(value, expected))
-    found = _RANGE.fullmatch(value)
-    if found is None:
-        raise ValueError(f"{expected}, found {value!r}")
-    low, high = (_number(end) for end in found.groups())
-    if low >= high:
-        raise ValueError(f"{text}: the first number must be less than the second")
-    return Range(path, low, high)
-
-
-def _number(text: str) -> float:
-    return float(text) if set(text) & set(".eE") else int(text)
-
-
-def _choices(text: str, expected: str) -> Sequence[object]:
-    try:
-        found = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        found = [part.strip() for part in text.strip("[]").split(",") if part.strip()]
-    if not isinstance(found, list) or not text.endswith("]") or len(found) < 2:  # noqa: PLR2004 - one is no choice
-        raise ValueError(f"{expected}, at least two values, found {text!r}")
-    return found
 
 
 def search(
@@ -90,7 +30,7 @@ def search(
         import optuna  # noqa: PLC0415 - an extra
     except ImportError as error:
         raise TuningError("tuning needs optuna: pip install 'pointsman[tune]'") from error
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    optuna.logging.set_verbosity(optuna.logging.CRITICAL)  # exceptions are raised to the caller
     study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed))
 
     def objective(trial: Any) -> float:
@@ -100,6 +40,13 @@ def search(
 
     study.optimize(objective, n_trials=trials)
     return _sets(ranges, [_chosen(one, study.best_params[one.path]) for one in ranges])
+
+
+def ends(ranges: Sequence[Range]) -> Iterator[Sequence[str]]:
+    """The extreme values of each range, each as `path=value`."""
+    for one in ranges:
+        for value in one.choices or (one.low, one.high):
+            yield _sets([one], [value])
 
 
 def _suggested(trial: Any, one: Range) -> object:

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from app.domain.addresses import UNIX, parse_address_or_socket
 from app.domain.endpoint import ENGINE_LABEL, Endpoint
-from app.settings.types import Duration, Many, Section
+from app.settings.types import Duration, Many, SearchRange, Section
 
 # -- endpoints
 
@@ -157,7 +157,7 @@ class Reload(Section):
 class Tune(Section):
     """What `pointsman tune` searches. It has no effect on serving."""
 
-    parameters: dict[str, str] = Field(default_factory=dict)
+    parameters: dict[str, SearchRange] = Field(default_factory=dict)
     """Ranges by the path of a value, as in `--set`: `0.1..10`, `1..64` or `[16, 64]`."""
 
 

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Annotated, ClassVar, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
+from app.domain.ranges import parse_range
 from app.field_types import Duration as Duration  # noqa: PLC0414 - re-exported
 
 T = TypeVar("T")
@@ -70,6 +71,15 @@ Quantity = Annotated[
     ),
 ]
 """An integer in Python; in YAML a number, or text with a Kubernetes unit. Fractions are rounded up."""
+
+
+def _range(value: str) -> str:
+    parse_range("", value)
+    return value
+
+
+SearchRange = Annotated[str, AfterValidator(_range)]
+"""The text of a range, such as `0.1..10`."""
 
 Many = Annotated[tuple[T, ...], BeforeValidator(_tuple)]
 """A tuple in Python, a list in YAML."""

@@ -17,8 +17,9 @@ from xxhash import xxh3_64_intdigest
 from app.domain.errors import BadRequestError
 from app.domain.request import InferenceRequest, RawRequest
 from app.parsing.openai import parse_openai
-from app.simulation.engine import Engine, EngineOptions, EngineSequence
+from app.simulation.engine import Engine, EngineOptions
 from app.simulation.exposition import EngineMetrics
+from app.simulation.sequences import EngineSequence
 from app.simulation.text import natural_length, word
 
 BODY_LIMIT = 64 * 1024 * 1024

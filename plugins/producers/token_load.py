@@ -123,7 +123,8 @@ class TokenLoadProducer:
 
     def inherit_from(self, predecessor: TokenLoadProducer) -> None:
         """Shares what was learnt of endpoints and tokenizers. The requests in flight come from `InFlight`."""
-        self._queues = PrefillQueues(predecessor._queues.rates)
+        if predecessor._queues.rates.learnt:
+            self._queues = PrefillQueues(predecessor._queues.rates)
         self._density = predecessor._density
         self._penalties = predecessor._penalties
         self._adapters = predecessor._adapters

@@ -46,6 +46,11 @@ class PrefillRates:
         self.fleet = prior
         """The mean rate of the endpoints whose rates are known, `prior` if none is."""
 
+    @property
+    def learnt(self) -> bool:
+        """Whether any rate is known."""
+        return bool(self._sums)
+
     def learn(self, name: str, tokens: float, seconds: float) -> None:
         """A prompt of `tokens` uncached tokens took `seconds`."""
         if tokens < FEWEST_TOKENS:

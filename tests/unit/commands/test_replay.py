@@ -106,6 +106,11 @@ def test_a_plot_is_written(capsys: pytest.CaptureFixture[str], tmp_path: Path, e
         assert b"src=" not in content
 
 
+def test_the_endpoints_of_the_configuration_are_not_looked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    (found,) = replayed(capsys, "-c", "builtin:default", "-c", "builtin:prod")["configurations"]
+    assert (found["name"], found["requests"]) == ("builtin:default + builtin:prod", 120)
+
+
 def test_failures_of_plugins_are_shown(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text(BROKEN_SCORER)
     profile = f"plugins: [{{name: mine, type: '{tmp_path / 'broken.py'}:Broken'}}]\n"
@@ -118,12 +123,12 @@ def test_failures_of_plugins_are_shown(capsys: pytest.CaptureFixture[str], tmp_p
     [
         (("--trace", "missing.jsonl"), 2, "missing.jsonl: No such file or directory"),
         (("--trace", __file__), 1, f"{__file__}:1: a line must be a JSON object"),
+        ((*SMALL, "--slow", "1=0.5", "--slow", "1=0.7"), 2, "--slow 1: the speed of this endpoint is given twice"),
         ((*SMALL, "--slow", "3=0.5"), 2, "--slow 3: there are only 3 endpoints, counted from 0"),
         ((*SMALL, "--plot", "p.pdf"), 2, "p.pdf: expected a file that ends in one of .html, .png, .svg, found .pdf"),
         ((*SMALL, "--plot", "missing/p.png"), 2, "missing/p.png: the folder does not exist"),
         ((*SMALL, "-c", "missing.yaml"), 2, "missing.yaml: No such file or directory"),
         ((*SMALL, "--set", "plugins[max-score-picker].parameters.x=1"), 1, "unknown key 'x'"),
-        ((*SMALL, "--cut", "0s"), 2, "no request is left of the trace"),
         ((*SMALL, "--num-gpu-blocks", "8"), 2, "builtin:default: no request was served; all were refused"),
     ],
 )
@@ -139,7 +144,11 @@ def test_errors(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], 
         (("--foreign", "1"), "expected a share from 0 to below 1, found '1'"),
         (("--slow", "x"), "expected an engine's number and its speed, such as 0=0.5, found 'x'"),
         (("--endpoints", "-1"), "expected a whole number above 0, found '-1'"),
-        (("--cut", "15"), "expected a duration such as"),
+        (("--cut", "15"), "expected a duration such as 250ms, 1.5s or 1h30m, found '15'"),
+        (("--cut", "0s"), "expected a duration such as 250ms, 1.5s or 1h30m, found '0s'"),
+        (("--bursts", "0s"), "found '0s'"),
+        (("--slow", "0"), "expected an engine's number and its speed, such as 0=0.5, found '0'"),
+        (("--synthetic", "requests=nan"), "'requests' must be a whole number of at least 1, found 'nan'"),
         (("--load", "0.5", "--speed", "2"), "not allowed with argument"),
     ],
 )
@@ -184,7 +193,13 @@ def test_what_to_tune_can_be_in_the_configuration(capsys: pytest.CaptureFixture[
     ("arguments", "code", "message"),
     [
         ((), 2, "nothing to tune"),
-        (("--range", "x"), 2, "--range x: expected PATH=LOW..HIGH or PATH=[VALUE, …]"),
+        (("--range", "x"), 2, "--range x: expected PATH=RANGE, such as plugins[x].parameters.y=0.1..10"),
+        (("--range", f"{WEIGHT}=2..1"), 2, "the first number must be less than the second, found '2..1'"),
+        (("--range", f"{WEIGHT}=1..2", "--range", f"{WEIGHT}=1..3"), 2, "the range of this setting is given twice"),
+        (("--range", f"{WEIGHT}=-3..2"), 1, "expected a number of at least 0, found -3"),
+        (("--range", "nothing.here=0..2"), 1, "unknown key 'nothing'"),
+        (("--range", "a[=0..2"), 2, "--set a[: expected path=value"),
+        (("--config-text", "tune: {parameters: {a: '3'}}"), 1, "expected LOW..HIGH or [VALUE, …], found '3'"),
         (
             ("--range", f"{WEIGHT}=0..6", "--hold-back", "1"),
             2,

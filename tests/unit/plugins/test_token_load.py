@@ -278,6 +278,12 @@ async def test_its_successor_inherits_what_was_learnt_and_counts_what_is_in_flig
     await before.stop()
 
 
+async def test_a_rate_that_is_assumed_is_the_new_one_after_a_reload(fleet: Fleet) -> None:
+    following = fleet.another(prefillRate=4 * RATE)
+    following.inherit_from(fleet.producer)
+    assert following.inspect("a")["prefill_rate"] == 4 * RATE
+
+
 async def test_endpoints_that_leave_are_forgotten(fleet: Fleet) -> None:
     request = sized(1000)
     decision = await fleet.send(request, "a")

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.simulation.engine import Engine, EngineOptions, EngineSequence
+from app.simulation.engine import Engine, EngineOptions
+from app.simulation.sequences import EngineSequence
 
 PROMPT = bytes(range(256)) * 4
 """256 tokens in 16 blocks; any 64 consecutive tokens are distinct."""
