@@ -98,10 +98,7 @@ class InFlightRequests:
 
     def _notify(self, method: str, *arguments: object) -> None:
         for listener, name in self._followers:
-            try:
-                getattr(listener, method)(*arguments)
-            except Exception as error:  # noqa: BLE001 - a plugin's failure never fails a request
-                self._report(PluginFault(name, "InFlightListener", error))
+            self._call(listener, name, method, *arguments)
 
     def _call(self, listener: InFlightListener, name: str, method: str, *arguments: object) -> None:
         try:
